@@ -1,0 +1,269 @@
+//! The command line: what can be asked, and what every command has in common. One file per command, each thin.
+
+mod doctor;
+mod output;
+mod profiles;
+mod report;
+mod status;
+mod table;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use thiserror::Error;
+
+use crate::config::{Addressed, ConfigError, Flags, Settings};
+use crate::domain::Profile;
+use crate::domain::profile::{Query, StoreRule};
+use crate::domain::span::parse_span;
+use crate::engine::{Endpoint, EndpointFault, resolve};
+use crate::environment::Environment;
+use crate::profiles::{Entry, Library, NoSuchProfile};
+use crate::sessions::{Limits, NamedStore, StoreSet};
+use crate::text::clean;
+use crate::watch::{Observer, WatchedSystem};
+
+/// How a command ended. The numbers are the program's exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All is done and all evidence was good.
+    Done = 0,
+    /// It failed.
+    Failed = 1,
+    /// It was called wrongly.
+    Usage = 2,
+    /// Some evidence was unavailable.
+    Unavailable = 4,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(outcome as u8)
+    }
+}
+
+/// A terminal console for the sandbox containers that agent systems leave on a host.
+///
+/// Watches labelled containers and the application's session database side by side, says for every container whether
+/// a session still needs it and why, and says `unknown` whenever it cannot know.
+#[derive(Debug, Parser)]
+#[command(name = "sandkeeper", version, propagate_version = true, arg_required_else_help = false)]
+struct Arguments {
+    #[command(flatten)]
+    global: GlobalArguments,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+struct GlobalArguments {
+    /// The engine: `unix:///path/to.sock` or `tcp://host:port` [default: the environment's, the Docker context's, the
+    /// usual sockets]
+    #[arg(long, global = true, value_name = "URL")]
+    host: Option<String>,
+    /// The Docker context whose engine to use
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+    /// Look for this system only; may be repeated [default: every system of which there is a trace]
+    #[arg(long = "profile", global = true, value_name = "NAME")]
+    profiles: Vec<String>,
+    /// The session database, in place of where the profile looks; may be repeated
+    #[arg(long = "db", global = true, value_name = "[SYSTEM=]PATH")]
+    stores: Vec<String>,
+    /// The current config hash [default: the newest container's]
+    #[arg(long = "expect-hash", global = true, value_name = "[SYSTEM=]HASH")]
+    expected_hashes: Vec<String>,
+    /// Which installation is ours, where several share an engine
+    #[arg(long, global = true, value_name = "NAME")]
+    instance: Option<String>,
+    /// Containers younger than this are never orphaned [default: 60s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_span)]
+    min_age: Option<Duration>,
+    /// How long one look may take [default: 3s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_span)]
+    timeout: Option<Duration>,
+    /// How often to look while the engine sends no events [default: 2s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_span)]
+    interval: Option<Duration>,
+    /// The config file [default: `config.toml` in `$XDG_CONFIG_HOME/sandkeeper`]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Never change anything, whatever is asked
+    #[arg(long, global = true)]
+    read_only: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show every sandbox with its status and the reasons for it
+    ///
+    /// Exit code: 0 when all evidence was good, 4 when some was unavailable (what depends on it is `unknown`), 1 when
+    /// nothing could be shown.
+    Status(status::StatusArguments),
+    /// Check engine, profiles, session databases, rights and terminal, one line each, with the fix
+    Doctor(doctor::DoctorArguments),
+    /// List, show and check the profiles of the systems sandkeeper understands
+    Profiles(profiles::ProfilesArguments),
+}
+
+/// Why a command could not even begin.
+#[derive(Debug, Error)]
+enum Trouble {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Profile(#[from] NoSuchProfile),
+    #[error(transparent)]
+    Endpoint(#[from] EndpointFault),
+    #[error("`{option}` names the system `{system}`; {fix}")]
+    System { option: &'static str, system: String, fix: String },
+    #[error("the program cannot start: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// Runs the program with these arguments.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; clap knows which stream each belongs on.
+            let _ = error.print();
+            let outcome = if error.use_stderr() { Outcome::Usage } else { Outcome::Done };
+            return outcome.into();
+        }
+    };
+    match run(arguments) {
+        Ok(outcome) => outcome.into(),
+        Err(trouble) => {
+            eprintln!("error: {}", clean(&trouble.to_string()));
+            let outcome =
+                if matches!(trouble, Trouble::Runtime(_)) { Outcome::Failed } else { Outcome::Usage };
+            outcome.into()
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
+    let environment = Environment::of_process();
+    let settings = Settings::load(arguments.global.into(), &environment)?;
+    let library = Library::load(Some(&settings.profile_folder));
+    let command = arguments.command.unwrap_or_else(|| Command::Status(status::StatusArguments::default()));
+    if let Command::Profiles(arguments) = &command {
+        return Ok(profiles::run(arguments, &library));
+    }
+    let house = House { environment, settings, library };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = match &command {
+        Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
+        Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
+        Command::Profiles(_) => Ok(Outcome::Done),
+    };
+    // A read that hangs on a dead disk must not keep the program from ending.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// What every command stands on.
+struct House {
+    environment: Environment,
+    settings: Settings,
+    library: Library,
+}
+
+impl House {
+    /// The engine addresses to try.
+    fn endpoints(&self) -> Result<Vec<Endpoint>, Trouble> {
+        Ok(resolve(&self.settings.endpoint, &self.environment)?)
+    }
+
+    /// The systems to look for, each with its stores.
+    fn systems(&self) -> Result<Vec<WatchedSystem>, Trouble> {
+        let chosen = self.library.select(&self.settings.profiles)?;
+        self.check_addressees(
+            "--db",
+            self.settings.stores.iter().map(|store| store.system.as_deref()),
+            &chosen,
+        )?;
+        let hashed = self.settings.policy.expected_hash_of.keys().map(|system| Some(system.as_str()));
+        self.check_addressees("--expect-hash", hashed, &chosen)?;
+        let limits = Limits { time: self.settings.timeout.mul_f32(0.8), ..Limits::default() };
+        let asked_for = !self.settings.profiles.is_empty();
+        let systems = chosen.iter().map(|entry| {
+            let named = self.named_stores(entry, &chosen);
+            let stores = StoreSet::new(&entry.profile, named, self.environment.clone(), limits);
+            WatchedSystem { entry: entry.clone(), stores, asked_for }
+        });
+        Ok(systems.collect())
+    }
+
+    /// A look at the host.
+    fn observer(&self) -> Result<Observer, Trouble> {
+        Ok(Observer::new(self.endpoints()?, self.systems()?, self.settings.timeout))
+    }
+
+    fn named_stores(&self, entry: &Entry, chosen: &[Entry]) -> Vec<NamedStore> {
+        let others: Vec<Query> = chosen
+            .iter()
+            .filter(|other| other.profile.name != entry.profile.name)
+            .flat_map(|other| queries_of(&other.profile).to_vec())
+            .collect();
+        let mine = |store: &&Addressed<PathBuf>| {
+            store.system.as_deref().is_none_or(|system| system == entry.profile.name.as_str())
+        };
+        self.settings
+            .stores
+            .iter()
+            .filter(mine)
+            .map(|store| NamedStore {
+                path: store.value.clone(),
+                others: if store.system.is_some() { Vec::new() } else { others.clone() },
+            })
+            .collect()
+    }
+
+    fn check_addressees<'a>(
+        &self,
+        option: &'static str,
+        systems: impl Iterator<Item = Option<&'a str>>,
+        chosen: &[Entry],
+    ) -> Result<(), Trouble> {
+        for system in systems.flatten() {
+            self.library.find(system)?;
+            if !chosen.iter().any(|entry| entry.profile.name.as_str() == system) {
+                let fix = format!("which is not looked for; add `--profile {system}`");
+                return Err(Trouble::System { option, system: system.to_owned(), fix });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn queries_of(profile: &Profile) -> &[Query] {
+    match &profile.store {
+        StoreRule::None => &[],
+        StoreRule::Sqlite { queries, .. } => queries,
+    }
+}
+
+impl From<GlobalArguments> for Flags {
+    fn from(arguments: GlobalArguments) -> Self {
+        let addressed = |texts: Vec<String>| texts.iter().map(|text| Addressed::parse(text)).collect();
+        Self {
+            config: arguments.config,
+            host: arguments.host,
+            context: arguments.context,
+            profiles: arguments.profiles,
+            stores: addressed(arguments.stores),
+            expected_hashes: addressed(arguments.expected_hashes),
+            instance: arguments.instance,
+            min_age: arguments.min_age,
+            timeout: arguments.timeout,
+            interval: arguments.interval,
+            read_only: arguments.read_only,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Writing to the terminal or a pipe. A reader that went away is no error.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::domain::Status;
+use crate::text::escape_json;
+
+/// Writes all of it; `false` when nobody reads any more.
+pub(super) fn write(text: &str) -> bool {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// Each on a line of its own.
+pub(super) fn in_lines(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// Writes a value as JSON, indented for one answer, on one line for a stream of them.
+pub(super) fn write_json(value: &impl Serialize, indented: bool) -> bool {
+    let json = if indented { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+    match json {
+        Ok(json) => write(&format!("{}\n", escape_json(&json))),
+        Err(error) => {
+            eprintln!("error: the answer cannot be written as JSON: {error}");
+            false
+        }
+    }
+}
+
+/// How to write: whether colours may be used, and how wide a line may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) colour: bool,
+    /// `None` when the output is not a terminal: then nothing is cut.
+    pub(super) width: Option<usize>,
+}
+
+impl Manner {
+    pub(super) fn of_stdout() -> Self {
+        let terminal = io::stdout().is_terminal();
+        let wished = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let width = if terminal {
+            crossterm::terminal::size().ok().map(|(width, _)| usize::from(width))
+        } else {
+            None
+        };
+        Self { colour: terminal && wished, width }
+    }
+
+    /// A status in its colour. The word alone says everything.
+    pub(super) fn paint(self, status: Status, text: &str) -> String {
+        if !self.colour {
+            return text.to_owned();
+        }
+        let code = match status {
+            Status::Active => "32",
+            Status::Idle => "36",
+            Status::Stale => "33",
+            Status::Orphaned => "35",
+            Status::Draining => "34",
+            Status::Lost => "1;31",
+            Status::Unknown => "31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    pub(super) fn bold(self, text: &str) -> String {
+        if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,216 @@
+//! The JSON of `status`: names that programs may rely on.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::domain::evidence::Evidence;
+use crate::domain::snapshot::Reading;
+use crate::domain::verdict::{Brake, Claim, Lost, Verdict};
+use crate::domain::{Policy, Snapshot, Status, SystemName, Verdicts};
+
+use super::Outcome;
+
+/// Everything `status` says.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) host: HostReport,
+    pub(super) evidence: Vec<EvidenceReport>,
+    pub(super) containers: Vec<ContainerReport>,
+    pub(super) lost: Vec<LostReport>,
+    pub(super) summary: Summary,
+    pub(super) brakes: Vec<Brake>,
+    pub(super) observed_at: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct HostReport {
+    pub(super) endpoint: String,
+    pub(super) engine: Option<String>,
+    pub(super) reachable: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct EvidenceReport {
+    pub(super) source: &'static str,
+    pub(super) system: Option<SystemName>,
+    pub(super) path: String,
+    pub(super) ok: bool,
+    pub(super) age_ms: Option<u64>,
+    pub(super) error: Option<String>,
+    /// How many containers or sessions it told of.
+    pub(super) count: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ContainerReport {
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) system: Option<SystemName>,
+    pub(super) workspace: Option<String>,
+    pub(super) status: Status,
+    pub(super) outdated: bool,
+    pub(super) persistent: bool,
+    pub(super) state: Option<String>,
+    pub(super) image: Option<String>,
+    pub(super) created_at: Option<Timestamp>,
+    pub(super) started_at: Option<Timestamp>,
+    pub(super) quiet_since: Option<Timestamp>,
+    pub(super) running_execs: usize,
+    pub(super) session_count: usize,
+    pub(super) live_sessions: usize,
+    pub(super) sessions: Vec<SessionReport>,
+    pub(super) reasons: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SessionReport {
+    pub(super) id: String,
+    pub(super) live: bool,
+    pub(super) ended: bool,
+    pub(super) title: Option<String>,
+    pub(super) last_activity_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct LostReport {
+    pub(super) session: String,
+    pub(super) title: Option<String>,
+    pub(super) system: SystemName,
+    pub(super) workspace: Option<String>,
+    pub(super) container: String,
+    pub(super) reasons: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    active: usize,
+    idle: usize,
+    stale: usize,
+    orphaned: usize,
+    draining: usize,
+    lost: usize,
+    unknown: usize,
+}
+
+impl Report {
+    pub(super) fn new(snapshot: &Snapshot, verdicts: &Verdicts, policy: &Policy, now: Timestamp) -> Self {
+        let mut evidence =
+            vec![source("engine", None, snapshot.host.endpoint.clone(), &snapshot.engine, policy, now)];
+        for system in &snapshot.systems {
+            evidence.extend(system.stores.iter().map(|store| {
+                source(
+                    "sessions",
+                    Some(&system.profile.name),
+                    store.path.clone(),
+                    &store.sessions,
+                    policy,
+                    now,
+                )
+            }));
+        }
+        let count = |status| verdicts.count(status);
+        Self {
+            host: HostReport {
+                endpoint: snapshot.host.endpoint.clone(),
+                engine: snapshot.host.engine.clone(),
+                reachable: snapshot.engine.fault.is_none() && snapshot.engine.at.is_some(),
+            },
+            evidence,
+            containers: verdicts.containers.iter().map(ContainerReport::from).collect(),
+            lost: verdicts.lost.iter().map(LostReport::from).collect(),
+            summary: Summary {
+                active: count(Status::Active),
+                idle: count(Status::Idle),
+                stale: count(Status::Stale),
+                orphaned: count(Status::Orphaned),
+                draining: count(Status::Draining),
+                lost: count(Status::Lost),
+                unknown: count(Status::Unknown),
+            },
+            brakes: verdicts.brakes.clone(),
+            observed_at: now,
+        }
+    }
+}
+
+fn source<T>(
+    source: &'static str,
+    system: Option<&SystemName>,
+    path: String,
+    reading: &Reading<Vec<T>>,
+    policy: &Policy,
+    now: Timestamp,
+) -> EvidenceReport {
+    let age = reading.age(now).map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+    let error = reading.unusable(now, policy.max_evidence_age).map(|why| why.to_string());
+    let count = reading.value.len();
+    EvidenceReport { source, system: system.cloned(), path, ok: error.is_none(), age_ms: age, error, count }
+}
+
+impl From<&Verdict> for ContainerReport {
+    fn from(verdict: &Verdict) -> Self {
+        let container = verdict.subject.container();
+        Self {
+            id: verdict.subject.id().map(ToString::to_string),
+            name: verdict.subject.name().to_owned(),
+            system: verdict.system.clone(),
+            workspace: verdict.workspace.clone(),
+            status: verdict.status,
+            outdated: verdict.outdated,
+            persistent: verdict.persistent,
+            state: container.map(|container| container.state.to_string()),
+            image: container.map(|container| container.image_reference().to_owned()),
+            created_at: container.map(|container| container.created_at),
+            started_at: container.and_then(crate::domain::Container::started_at),
+            quiet_since: verdict.quiet_since,
+            running_execs: verdict.running_execs,
+            session_count: verdict.claims.total,
+            live_sessions: verdict.claims.live,
+            sessions: verdict.claims.listed.iter().map(SessionReport::from).collect(),
+            reasons: verdict.evidence.iter().map(Evidence::to_string).collect(),
+        }
+    }
+}
+
+impl From<&Claim> for SessionReport {
+    fn from(claim: &Claim) -> Self {
+        Self {
+            id: claim.session.id.clone(),
+            live: claim.is_live(),
+            ended: claim.session.has_ended(),
+            title: claim.session.title.clone(),
+            last_activity_at: claim.session.last_activity_at.known(),
+        }
+    }
+}
+
+impl From<&Lost> for LostReport {
+    fn from(lost: &Lost) -> Self {
+        Self {
+            session: lost.session.clone(),
+            title: lost.title.clone(),
+            system: lost.system.clone(),
+            workspace: lost.workspace.clone(),
+            container: lost.container.clone(),
+            reasons: lost.evidence.iter().map(Evidence::to_string).collect(),
+        }
+    }
+}
+
+/// The exit code of a look: nothing to show without the engine, something missing with a source or a container that
+/// could not be read.
+pub(super) fn outcome(snapshot: &Snapshot, verdicts: &Verdicts, policy: &Policy, now: Timestamp) -> Outcome {
+    if snapshot.engine.at.is_none() {
+        return Outcome::Failed;
+    }
+    let max_age = policy.max_evidence_age;
+    let stores = snapshot.systems.iter().flat_map(|system| &system.stores);
+    let sources_good = snapshot.engine.unusable(now, max_age).is_none()
+        && stores.into_iter().all(|store| store.sessions.unusable(now, max_age).is_none());
+    let rows_good = verdicts
+        .containers
+        .iter()
+        .flat_map(|verdict| &verdict.evidence)
+        .all(|reason| !reason.is_unavailability());
+    if sources_good && rows_good { Outcome::Done } else { Outcome::Unavailable }
+}

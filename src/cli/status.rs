@@ -1,0 +1,128 @@
+//! `sandkeeper status`: every sandbox, its status and why.
+
+use clap::Args;
+use jiff::Timestamp;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::output::{Manner, write, write_json};
+use super::report::{Report, outcome};
+use super::table::table;
+use super::{House, Outcome, Trouble};
+use crate::domain::{Snapshot, classify};
+use crate::text::clean;
+
+#[derive(Debug, Args, Default)]
+pub(super) struct StatusArguments {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    /// Keep watching, and show every change until interrupted
+    #[arg(long)]
+    watch: bool,
+}
+
+pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
+    for problem in &house.library.problems {
+        eprintln!("warning: {}", clean(problem));
+    }
+    let mut observer = house.observer()?;
+    if arguments.watch {
+        return watch(arguments, house, observer).await;
+    }
+    let snapshot = observer.observe().await;
+    let shown = Shown::new(&snapshot, house);
+    shown.write(&snapshot, arguments.json, true);
+    Ok(shown.outcome)
+}
+
+/// A snapshot judged and reported.
+struct Shown {
+    verdicts: crate::domain::Verdicts,
+    report: Report,
+    outcome: Outcome,
+    now: Timestamp,
+}
+
+impl Shown {
+    fn new(snapshot: &Snapshot, house: &House) -> Self {
+        let now = Timestamp::now();
+        let policy = &house.settings.policy;
+        let verdicts = classify(snapshot, policy, now);
+        let report = Report::new(snapshot, &verdicts, policy, now);
+        let outcome = outcome(snapshot, &verdicts, policy, now);
+        Self { verdicts, report, outcome, now }
+    }
+
+    /// Writes it; `false` when nobody reads any more.
+    fn write(&self, snapshot: &Snapshot, json: bool, indented: bool) -> bool {
+        if json { write_json(&self.report, indented) } else { write(&self.table(snapshot)) }
+    }
+
+    fn table(&self, snapshot: &Snapshot) -> String {
+        table(snapshot, &self.verdicts, &self.report, Manner::of_stdout(), self.now)
+    }
+
+    /// What must differ for a new picture to be worth showing: everything but ages.
+    fn gist(&self) -> Vec<String> {
+        let containers = self.report.containers.iter().map(|container| {
+            let sessions: Vec<_> = container.sessions.iter().map(|s| (&s.id, s.live, s.ended)).collect();
+            format!(
+                "{:?} {} {} {:?} {sessions:?}",
+                container.id, container.status, container.outdated, container.state
+            )
+        });
+        let lost = self.report.lost.iter().map(|lost| format!("{} {}", lost.session, lost.container));
+        let evidence = self
+            .report
+            .evidence
+            .iter()
+            .map(|source| format!("{} {} {:?}", source.path, source.ok, source.error));
+        containers.chain(lost).chain(evidence).collect()
+    }
+}
+
+/// On a terminal each change redraws the screen; in a pipe each change is a new table, or one line of JSON.
+async fn watch(
+    arguments: &StatusArguments,
+    house: &House,
+    observer: crate::watch::Observer,
+) -> Result<Outcome, Trouble> {
+    let redraw = Manner::of_stdout().width.is_some() && !arguments.json;
+    let tasks = TaskTracker::new();
+    let cancel = CancellationToken::new();
+    let watch = observer.spawn(house.settings.cadence, &tasks, cancel.clone());
+    let mut snapshots = watch.snapshots.clone();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut last = Outcome::Failed;
+    let mut gist = None;
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            _ = hang_up.recv() => break,
+            changed = snapshots.changed() => if changed.is_err() { break },
+        }
+        let snapshot = snapshots.borrow_and_update().clone();
+        let shown = Shown::new(&snapshot, house);
+        last = shown.outcome;
+        let new_gist = shown.gist();
+        if gist.as_ref() == Some(&new_gist) {
+            continue;
+        }
+        gist = Some(new_gist);
+        if redraw && !write("\x1b[H\x1b[2J") {
+            break;
+        }
+        if !shown.write(&snapshot, arguments.json, false) {
+            break;
+        }
+    }
+    cancel.cancel();
+    tasks.close();
+    tasks.wait().await;
+    Ok(last)
+}

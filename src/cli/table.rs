@@ -1,0 +1,198 @@
+//! The table of `status`: grouped by workspace, readable without colour, cut to the terminal's width.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+
+use super::output::Manner;
+use super::report::Report;
+use crate::domain::evidence::plural;
+use crate::domain::span::{Span, elapsed};
+use crate::domain::verdict::Verdict;
+use crate::domain::{Snapshot, Status, Verdicts};
+use crate::text::{clean, fit, shorten, width};
+
+/// One line of the table, before it is laid out.
+struct Line {
+    status: Option<Status>,
+    cells: [String; COLUMNS],
+    why: String,
+}
+
+const COLUMNS: usize = 7;
+const HEADINGS: [&str; COLUMNS] =
+    ["WORKSPACE / CONTAINER", "STATUS", "STATE", "SESSIONS", "IDLE", "AGE", "CONFIG"];
+/// The widest a column may grow; names are cut before anything else is.
+const WIDEST: [usize; COLUMNS] = [44, 18, 12, 10, 6, 6, 8];
+/// On a terminal narrower than this the columns on the right are left out, one by one, so that the reason has room.
+const ROOM_FOR_REASON: usize = 24;
+const DROP_ORDER: [usize; 5] = [6, 5, 2, 4, 3];
+
+/// The whole table.
+pub(super) fn table(
+    snapshot: &Snapshot,
+    verdicts: &Verdicts,
+    report: &Report,
+    manner: Manner,
+    now: Timestamp,
+) -> String {
+    let mut out = header(snapshot, report, manner);
+    let several_systems = snapshot.systems.len() > 1;
+    let mut lines = Vec::new();
+    let mut workspace = None;
+    for verdict in &verdicts.containers {
+        if workspace != Some(&verdict.workspace) {
+            workspace = Some(&verdict.workspace);
+            let name = verdict.workspace.as_deref().unwrap_or("(no workspace)");
+            lines.push(group_line(name));
+        }
+        lines.push(container_line(verdict, several_systems, now));
+    }
+    for lost in &verdicts.lost {
+        let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
+        cells[0] = format!("  {}", clean(&lost.container));
+        cells[1] = Status::Lost.to_string();
+        cells[3] = clean(&lost.session).into_owned();
+        let why =
+            lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect::<Vec<_>>();
+        lines.push(Line { status: Some(Status::Lost), cells, why: why.join("; ") });
+    }
+    if lines.is_empty() && report.host.reachable {
+        out.push_str("No container of a known system is on this engine.\n");
+        out.push_str(
+            "hint: label yours with `--label sandkeeper.managed=true --label sandkeeper.workspace=NAME`\n",
+        );
+        return out;
+    }
+    lay_out(&lines, manner, &mut out);
+    for brake in &verdicts.brakes {
+        let _ = writeln!(out, "brake: {brake}");
+    }
+    out
+}
+
+fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
+    let mut out = String::new();
+    let engine = snapshot.host.engine.as_deref().unwrap_or("engine not reached");
+    let counts: Vec<String> = Status::ALL
+        .into_iter()
+        .filter_map(|status| {
+            let count = report.containers.iter().filter(|container| container.status == status).count();
+            let count = if status == Status::Lost { report.lost.len() } else { count };
+            (count > 0).then(|| manner.paint(status, &format!("{count} {status}")))
+        })
+        .collect();
+    let host = format!("{} ({})", clean(&snapshot.host.endpoint), clean(engine));
+    let _ = writeln!(out, "{}  {}  {}", manner.bold("sandkeeper"), host, counts.join("  "));
+    for evidence in &report.evidence {
+        let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
+        match &evidence.error {
+            Some(error) => {
+                let line = format!("{system}{} {}: {error}", evidence.source, evidence.path);
+                let _ = writeln!(out, "{} {}", manner.paint(Status::Unknown, "unavailable:"), clean(&line));
+            }
+            None if evidence.source == "sessions" => {
+                let count = evidence.count;
+                let path = clean(&evidence.path);
+                let _ = writeln!(out, "{system}sessions: {count} {} in {path}", plural(count, "row"));
+            }
+            None => {}
+        }
+    }
+    out
+}
+
+fn group_line(name: &str) -> Line {
+    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
+    cells[0] = clean(name).into_owned();
+    Line { status: None, cells, why: String::new() }
+}
+
+fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> Line {
+    let ago = |at: Option<Timestamp>| {
+        at.and_then(|at| elapsed(at, now)).map(|age| Span(age).to_string()).unwrap_or_default()
+    };
+    let container = verdict.subject.container();
+    let id = verdict.subject.id().map(|id| id.short().to_owned());
+    let name = match verdict.subject.name() {
+        "" => id.unwrap_or_else(|| "(nameless)".to_owned()),
+        name => clean(name).into_owned(),
+    };
+    let outdated = if verdict.outdated && verdict.status != Status::Stale { ", outdated" } else { "" };
+    let claims = &verdict.claims;
+    let sessions = match (claims.live, claims.total) {
+        (0, 0) => "none".to_owned(),
+        (0, total) if claims.ended == total => format!("{total} ended"),
+        (0, total) => format!("{total} quiet"),
+        (live, _) => format!("{live} live"),
+    };
+    let system = match &verdict.system {
+        Some(system) if several_systems => format!("[{system}] "),
+        _ => String::new(),
+    };
+    let reasons: Vec<String> =
+        verdict.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
+    Line {
+        status: Some(verdict.status),
+        cells: [
+            format!("  {name}"),
+            format!("{}{outdated}", verdict.status),
+            container.map(|container| clean(container.state.as_str()).into_owned()).unwrap_or_default(),
+            sessions,
+            ago(verdict.quiet_since),
+            ago(container.map(|container| container.created_at)),
+            if container.is_none() {
+                String::new()
+            } else if verdict.outdated {
+                "old".to_owned()
+            } else {
+                "current".to_owned()
+            },
+        ],
+        why: format!("{system}{}", reasons.join("; ")),
+    }
+}
+
+fn lay_out(lines: &[Line], manner: Manner, out: &mut String) {
+    let mut widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        let cells = lines.iter().map(|line| width(&line.cells[column]));
+        cells.chain([width(HEADINGS[column])]).max().unwrap_or_default().min(WIDEST[column])
+    });
+    let mut shown = [true; COLUMNS];
+    if let Some(available) = manner.width {
+        let used = |shown: &[bool; COLUMNS], widths: &[usize; COLUMNS]| -> usize {
+            (0..COLUMNS).filter(|column| shown[*column]).map(|column| widths[column] + 2).sum()
+        };
+        for column in DROP_ORDER {
+            if used(&shown, &widths) + ROOM_FOR_REASON <= available {
+                break;
+            }
+            shown[column] = false;
+        }
+        let over = (used(&shown, &widths) + ROOM_FOR_REASON).saturating_sub(available);
+        widths[0] = widths[0].saturating_sub(over).max(12);
+    }
+    let mut write_line = |cells: &[String; COLUMNS], status: Option<Status>, why: &str, heading: bool| {
+        let mut line = String::new();
+        let mut used = 0;
+        for column in (0..COLUMNS).filter(|column| shown[*column]) {
+            let cell = fit(&cells[column], widths[column]);
+            used += widths[column] + 2;
+            match status {
+                Some(status) if column == 1 => line.push_str(&manner.paint(status, &cell)),
+                _ => line.push_str(&cell),
+            }
+            line.push_str("  ");
+        }
+        match manner.width {
+            Some(available) => line.push_str(&shorten(why, available.saturating_sub(used))),
+            None => line.push_str(why),
+        }
+        let line = line.trim_end();
+        let _ = writeln!(out, "{}", if heading { manner.bold(line) } else { line.to_owned() });
+    };
+    write_line(&HEADINGS.map(ToOwned::to_owned), None, "WHY", true);
+    for line in lines {
+        write_line(&line.cells, line.status, &line.why, false);
+    }
+}

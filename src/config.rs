@@ -1,0 +1,283 @@
+//! Settings: defaults, then the config file, then the environment, then the flags; each layer overrides the one
+//! before it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use thiserror::Error;
+use toml::Spanned;
+
+use crate::document::{Document, DocumentError};
+use crate::domain::policy::BrakeRule;
+use crate::domain::span::parse_span;
+use crate::domain::{Policy, SystemName};
+use crate::engine::EndpointRequest;
+use crate::environment::Environment;
+use crate::watch::Cadence;
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which engine.
+    pub endpoint: EndpointRequest,
+    /// Which profiles; none means all.
+    pub profiles: Vec<String>,
+    /// Stores that override those the profiles find.
+    pub stores: Vec<Addressed<PathBuf>>,
+    /// The operator's rules.
+    pub policy: Policy,
+    /// How long one look may take.
+    pub timeout: Duration,
+    /// How often to look.
+    pub cadence: Cadence,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Where the user's own profiles are.
+    pub profile_folder: PathBuf,
+    /// Where our own state is.
+    pub state_folder: PathBuf,
+    /// The config file that was read, if there was one.
+    pub config_file: Option<PathBuf>,
+}
+
+/// A value for one system, or for every system it fits: `[SYSTEM=]VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addressed<T> {
+    /// The system, if it was named.
+    pub system: Option<String>,
+    /// The value.
+    pub value: T,
+}
+
+impl Addressed<String> {
+    /// Splits `SYSTEM=VALUE`. What stands before the first `=` is a system only if it looks like one, so that a path
+    /// may contain `=`.
+    pub fn parse(text: &str) -> Self {
+        let name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        match text.split_once('=') {
+            Some((system, value)) if !system.is_empty() && system.chars().all(name) => {
+                Self { system: Some(system.to_owned()), value: value.to_owned() }
+            }
+            _ => Self { system: None, value: text.to_owned() },
+        }
+    }
+}
+
+/// What the flags set. Everything that was not given is `None` or empty.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--config`.
+    pub config: Option<PathBuf>,
+    /// `--host`.
+    pub host: Option<String>,
+    /// `--context`.
+    pub context: Option<String>,
+    /// `--profile`.
+    pub profiles: Vec<String>,
+    /// `--db`.
+    pub stores: Vec<Addressed<String>>,
+    /// `--expect-hash`.
+    pub expected_hashes: Vec<Addressed<String>>,
+    /// `--instance`.
+    pub instance: Option<String>,
+    /// `--min-age`.
+    pub min_age: Option<Duration>,
+    /// `--timeout`.
+    pub timeout: Option<Duration>,
+    /// `--interval`.
+    pub interval: Option<Duration>,
+    /// `--read-only`.
+    pub read_only: bool,
+}
+
+/// Why the settings cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The file is wrong.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// The file cannot be read.
+    #[error("the config file {path} cannot be read: {why}; correct the path or leave `--config` away")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// A variable is wrong.
+    #[error("the environment variable {name}: {why}")]
+    Variable {
+        /// Which variable.
+        name: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A value makes no sense.
+    #[error("{0}")]
+    Senseless(&'static str),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct File {
+    host: Option<String>,
+    context: Option<String>,
+    #[serde(default)]
+    profiles: Vec<String>,
+    instance: Option<String>,
+    min_age: Option<Spanned<String>>,
+    timeout: Option<Spanned<String>>,
+    interval: Option<Spanned<String>>,
+    interval_with_events: Option<Spanned<String>>,
+    max_evidence_age: Option<Spanned<String>>,
+    default_lifetime: Option<Spanned<String>>,
+    stop_grace: Option<Spanned<String>>,
+    read_only: Option<bool>,
+    #[serde(default)]
+    stores: BTreeMap<String, Vec<PathBuf>>,
+    #[serde(default)]
+    expect_hash: BTreeMap<String, String>,
+    #[serde(default)]
+    brake: Brake,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Brake {
+    more_than: Option<usize>,
+    percent: Option<usize>,
+}
+
+impl Settings {
+    /// Puts the layers together.
+    pub fn load(flags: Flags, environment: &Environment) -> Result<Self, ConfigError> {
+        let variable =
+            |name: &str| environment.variables.get(name).filter(|value| !value.is_empty()).cloned();
+        let asked = flags.config.or_else(|| variable("SANDKEEPER_CONFIG").map(PathBuf::from));
+        let usual = environment.folder("XDG_CONFIG_HOME").join("config.toml");
+        let (config_file, text) = read_file(asked.as_deref(), &usual)?;
+        let name = config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let document = Document { file: &name, text: &text };
+        let file: File = document.parse()?;
+
+        let span = |key, value: Option<&Spanned<String>>| from_file(document, key, value);
+        let defaults = Policy::default();
+        let mut policy = Policy {
+            min_age: span("min_age", file.min_age.as_ref())?.unwrap_or(defaults.min_age),
+            max_evidence_age: span("max_evidence_age", file.max_evidence_age.as_ref())?
+                .unwrap_or(defaults.max_evidence_age),
+            default_lifetime: span("default_lifetime", file.default_lifetime.as_ref())?
+                .unwrap_or(defaults.default_lifetime),
+            stop_grace: span("stop_grace", file.stop_grace.as_ref())?.unwrap_or(defaults.stop_grace),
+            instance: flags.instance.or_else(|| variable("SANDKEEPER_INSTANCE")).or(file.instance),
+            brake: BrakeRule {
+                more_than: file.brake.more_than.unwrap_or(defaults.brake.more_than),
+                percent: file.brake.percent.unwrap_or(defaults.brake.percent),
+            },
+            ..defaults
+        };
+        policy.expected_hash_of =
+            file.expect_hash.into_iter().map(|(system, hash)| (SystemName::new(&system), hash)).collect();
+        for Addressed { system, value } in flags.expected_hashes {
+            match system {
+                Some(system) => {
+                    policy.expected_hash_of.insert(SystemName::new(&system), value);
+                }
+                None => policy.expected_hash = Some(value),
+            }
+        }
+        let from_environment = |name| span_from(environment, name);
+        if let Some(min_age) = flags.min_age.or(from_environment("SANDKEEPER_MIN_AGE")?) {
+            policy.min_age = min_age;
+        }
+
+        let mut cadence = Cadence::default();
+        if let Some(interval) = span("interval_with_events", file.interval_with_events.as_ref())? {
+            cadence.with_events = interval;
+        }
+        let interval = flags.interval.or(from_environment("SANDKEEPER_INTERVAL")?);
+        if let Some(interval) = interval.or(span("interval", file.interval.as_ref())?) {
+            cadence.without_events = interval;
+        }
+        let timeout = flags.timeout.or(from_environment("SANDKEEPER_TIMEOUT")?);
+        let timeout = timeout.or(span("timeout", file.timeout.as_ref())?).unwrap_or(Duration::from_secs(3));
+        if timeout.is_zero() || cadence.without_events.is_zero() || cadence.with_events.is_zero() {
+            return Err(ConfigError::Senseless(
+                "timeout and interval must be longer than nothing; try `3s` and `2s`",
+            ));
+        }
+
+        let mut stores: Vec<Addressed<PathBuf>> = flags
+            .stores
+            .into_iter()
+            .map(|Addressed { system, value }| Addressed { system, value: PathBuf::from(value) })
+            .collect();
+        if stores.is_empty() {
+            let of_file = file.stores.into_iter();
+            stores = of_file
+                .flat_map(|(system, paths)| {
+                    paths.into_iter().map(move |value| Addressed { system: Some(system.clone()), value })
+                })
+                .collect();
+        }
+        let profiles = match (flags.profiles, variable("SANDKEEPER_PROFILES")) {
+            (named, _) if !named.is_empty() => named,
+            (_, Some(listed)) => listed.split(',').map(|name| name.trim().to_owned()).collect(),
+            _ => file.profiles,
+        };
+        let read_only_variable =
+            variable("SANDKEEPER_READ_ONLY").is_some_and(|value| value != "0" && value != "false");
+        Ok(Self {
+            endpoint: EndpointRequest {
+                host: flags.host.or_else(|| variable("SANDKEEPER_HOST")),
+                context: flags.context.or_else(|| variable("SANDKEEPER_CONTEXT")),
+                configured_host: file.host,
+                configured_context: file.context,
+            },
+            profiles,
+            stores,
+            policy,
+            timeout,
+            cadence,
+            read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
+            profile_folder: environment.folder("XDG_CONFIG_HOME").join("profiles"),
+            state_folder: environment.folder("XDG_STATE_HOME"),
+            config_file,
+        })
+    }
+}
+
+/// A file that was asked for must be there; the usual one need not.
+fn read_file(asked: Option<&Path>, usual: &Path) -> Result<(Option<PathBuf>, String), ConfigError> {
+    let path = asked.unwrap_or(usual);
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((Some(path.to_owned()), text)),
+        Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            Ok((None, String::new()))
+        }
+        Err(error) => {
+            Err(ConfigError::Unreadable { path: path.display().to_string(), why: error.to_string() })
+        }
+    }
+}
+
+fn from_file(
+    document: Document<'_>,
+    key: &str,
+    value: Option<&Spanned<String>>,
+) -> Result<Option<Duration>, ConfigError> {
+    let Some(value) = value else { return Ok(None) };
+    match parse_span(value.get_ref()) {
+        Ok(span) => Ok(Some(span)),
+        Err(bad) => Err(document.error(value.span(), key, bad, "for example \"15m\"").into()),
+    }
+}
+
+fn span_from(environment: &Environment, name: &'static str) -> Result<Option<Duration>, ConfigError> {
+    let Some(value) = environment.variables.get(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    parse_span(value).map(Some).map_err(|bad| ConfigError::Variable { name, why: bad.to_string() })
+}

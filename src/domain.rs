@@ -1,0 +1,26 @@
+//! The words of sandkeeper and the rules that connect them: facts in, verdicts and plans out.
+//!
+//! Nothing here reads a clock, a file or a socket: `now` is an argument, facts are values. That is why every rule
+//! can be tested by writing the facts down.
+
+mod classify;
+pub mod container;
+pub mod evidence;
+pub mod plan;
+pub mod policy;
+pub mod profile;
+pub mod session;
+pub mod snapshot;
+pub mod span;
+pub mod template;
+pub mod verdict;
+
+pub use classify::classify;
+pub use container::{Container, ContainerId, ContainerState};
+pub use evidence::Evidence;
+pub use plan::{Intent, Plan, plan};
+pub use policy::Policy;
+pub use profile::{Profile, SystemName};
+pub use session::Session;
+pub use snapshot::Snapshot;
+pub use verdict::{Status, Verdict, Verdicts};

@@ -1,0 +1,263 @@
+//! From facts to verdicts: a pure function of the snapshot, the policy and `now`.
+//!
+//! The order of the questions is the safety of the product. Whatever casts doubt on ownership or on the evidence
+//! is asked before anything that could let a container go; a positive sign of life is asked before everything
+//! that rests on silence.
+
+mod attribute;
+mod claims;
+mod outdated;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::container::{Container, ContainerState, Inspected};
+use super::evidence::Evidence;
+use super::policy::Policy;
+use super::snapshot::{DrainMark, Snapshot, SystemFacts, Unusable};
+use super::span::elapsed;
+use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
+use attribute::{Candidate, attribute};
+use claims::{Claimed, join};
+use outdated::CurrentConfig;
+
+/// How many live sessions a verdict names before it only counts them.
+const NAMED_LIVE_SESSIONS: usize = 3;
+
+/// Judges everything in the snapshot. Total and deterministic: every container of some system gets exactly one
+/// verdict with at least one reason.
+pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdicts {
+    let attributed = attribute(snapshot, policy);
+    let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
+    for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
+        let joined = join(snapshot, system, &candidates, policy, now);
+        let judge = Judge {
+            policy,
+            now,
+            system,
+            drains: &snapshot.drains,
+            engine_doubt: doubt_of_engine(snapshot, policy, now),
+            store_doubt: doubt_of_stores(system, policy, now),
+            clock_step: snapshot.clock_step,
+            current_config: CurrentConfig::of(&system.profile, &candidates, policy),
+            images: &snapshot.images,
+        };
+        let of_system: Vec<Verdict> = candidates
+            .iter()
+            .zip(joined.claimed)
+            .map(|(candidate, claimed)| judge.verdict(candidate, &claimed))
+            .collect();
+        verdicts.brakes.extend(brake(system, &of_system, policy));
+        verdicts.containers.extend(of_system);
+        verdicts.lost.extend(joined.lost);
+    }
+    verdicts.containers.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+    verdicts
+}
+
+fn order_of(verdict: &Verdict) -> (Option<&str>, Option<&super::SystemName>, &str, Option<&str>) {
+    let id = verdict.subject.id().map(super::ContainerId::as_str);
+    (verdict.workspace.as_deref(), verdict.system.as_ref(), verdict.subject.name(), id)
+}
+
+/// Why the engine's answer supports no verdict, if it does not.
+fn doubt_of_engine(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Option<Evidence> {
+    snapshot.engine.unusable(now, policy.max_evidence_age).map(|why| match why {
+        Unusable::Fault(fault) => Evidence::EngineFailed(fault),
+        Unusable::Old(age) => Evidence::FactsTooOld { source: "the engine".to_owned(), age },
+    })
+}
+
+/// Why the system's stores support no finding of "nobody needs it", if they do not. One store in doubt is enough:
+/// the session that matters may be in it.
+fn doubt_of_stores(system: &SystemFacts, policy: &Policy, now: Timestamp) -> Option<Evidence> {
+    system.stores.iter().find_map(|store| {
+        store.sessions.unusable(now, policy.max_evidence_age).map(|why| match why {
+            Unusable::Fault(fault) => Evidence::StoreUnreadable { path: store.path.clone(), fault },
+            Unusable::Old(age) => Evidence::FactsTooOld { source: store.path.clone(), age },
+        })
+    })
+}
+
+/// Everything that is the same for all containers of one system.
+struct Judge<'a> {
+    policy: &'a Policy,
+    now: Timestamp,
+    system: &'a SystemFacts,
+    drains: &'a HashMap<super::ContainerId, DrainMark>,
+    engine_doubt: Option<Evidence>,
+    store_doubt: Option<Evidence>,
+    clock_step: Option<Duration>,
+    current_config: CurrentConfig,
+    images: &'a super::snapshot::Images,
+}
+
+impl Judge<'_> {
+    fn verdict(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Verdict {
+        let container = candidate.container;
+        let running_execs = container.inspection().map_or(0, |inspection| inspection.running_execs);
+        let outdated = self.current_config.outdated(container, &self.system.profile, self.images);
+        let persistent = self.system.profile.is_persistent(container);
+        let (status, mut evidence) = self.decide(candidate, claimed, running_execs, persistent, &outdated);
+        let is_outdated = outdated.iter().any(|reason| !matches!(reason, Evidence::ConfigUndecided));
+        if status != Status::Stale {
+            evidence.extend(outdated);
+        }
+        Verdict {
+            subject: Subject::Container(Arc::clone(container)),
+            system: Some(self.system.profile.name.clone()),
+            workspace: candidate.workspace.clone(),
+            status,
+            outdated: is_outdated,
+            persistent,
+            quiet_since: newest_sign_of_use(container, claimed),
+            running_execs,
+            claims: Arc::clone(&claimed.claims),
+            evidence,
+        }
+    }
+
+    fn decide(
+        &self,
+        candidate: &Candidate<'_>,
+        claimed: &Claimed,
+        running_execs: usize,
+        persistent: bool,
+        outdated: &[Evidence],
+    ) -> (Status, Vec<Evidence>) {
+        let container = candidate.container;
+        let unknown = |why: Evidence| (Status::Unknown, vec![why]);
+
+        // Whose it is, and whether the engine's word can be relied on.
+        if let Some(doubt) = &candidate.doubt {
+            return unknown(doubt.clone());
+        }
+        if let Some(doubt) = &self.engine_doubt {
+            return unknown(doubt.clone());
+        }
+        match &container.state {
+            ContainerState::Unrecognised(word) => return unknown(Evidence::StateNotRecognised(word.clone())),
+            ContainerState::Removing => return unknown(Evidence::BeingRemoved),
+            _ => {}
+        }
+
+        // Positive signs of life.
+        let mark = self.mark_on(container);
+        let mut life = claimed.live_evidence(NAMED_LIVE_SESSIONS);
+        if running_execs > 0 {
+            life.push(Evidence::RunningExec(running_execs));
+        }
+        if !life.is_empty() {
+            return match mark {
+                Some(mark) => (Status::Draining, [vec![mark], life].concat()),
+                None => (Status::Active, life),
+            };
+        }
+
+        // Silence proves something only if everyone could have spoken.
+        if let Inspected::Failed(fault) = &container.inspected {
+            return unknown(Evidence::InspectFailed(fault.clone()));
+        }
+        if let Some(why) = candidate.undecidable {
+            return unknown(Evidence::Undecidable(why.to_owned()));
+        }
+        if let Some(doubt) = &self.store_doubt {
+            return unknown(doubt.clone());
+        }
+        if let Some(unclear) = &claimed.unclear {
+            return unknown(unclear.clone());
+        }
+        if let Some(step) = self.clock_step {
+            return unknown(Evidence::ClockStepped(step));
+        }
+
+        // Nobody lives in it.
+        if let Some(mark) = mark {
+            return (Status::Draining, vec![mark]);
+        }
+        let reasons: Vec<Evidence> =
+            outdated.iter().filter(|reason| !matches!(reason, Evidence::ConfigUndecided)).cloned().collect();
+        if !reasons.is_empty() {
+            return (Status::Stale, reasons);
+        }
+        if claimed.claims.total == 0 {
+            return self.unclaimed(container);
+        }
+        self.claimed_but_quiet(container, claimed, persistent)
+    }
+
+    fn unclaimed(&self, container: &Container) -> (Status, Vec<Evidence>) {
+        let age = elapsed(container.created_at, self.now).unwrap_or_default();
+        if age < self.policy.min_age {
+            return (Status::Idle, vec![Evidence::TooNew { age, grace: self.policy.min_age }]);
+        }
+        let has_store = self.system.profile.has_store();
+        (Status::Orphaned, vec![Evidence::NoSession { age, state: container.state.clone(), has_store }])
+    }
+
+    fn claimed_but_quiet(
+        &self,
+        container: &Container,
+        claimed: &Claimed,
+        persistent: bool,
+    ) -> (Status, Vec<Evidence>) {
+        let claims = &claimed.claims;
+        if !persistent && claims.ended == claims.total {
+            let ago = claims.newest_moment.and_then(|at| elapsed(at, self.now));
+            return (Status::Stale, vec![Evidence::AllSessionsEnded { count: claims.total, ago }]);
+        }
+        let summary = Evidence::QuietSessions { count: claims.total, ended: claims.ended };
+        if let Some(unreadable) = &claimed.activity_unreadable {
+            return (Status::Unknown, vec![unreadable.clone(), summary]);
+        }
+        let lifetime = match self.system.profile.lifetime_of(container, self.policy.default_lifetime) {
+            Ok(lifetime) => lifetime,
+            Err(why) => return (Status::Unknown, vec![Evidence::LifetimeUnreadable(why), summary]),
+        };
+        let newest = newest_sign_of_use(container, claimed);
+        let quiet = newest.and_then(|at| elapsed(at, self.now)).unwrap_or_default();
+        if quiet > lifetime {
+            return (Status::Stale, vec![Evidence::QuietPastLifetime { quiet, lifetime }, summary]);
+        }
+        (Status::Idle, vec![summary, Evidence::WithinLifetime { quiet, lifetime }])
+    }
+
+    /// The eviction mark, unless it was set on an earlier run of the container. A run that was not asked for is
+    /// taken for the same here; the keeper asks before it acts.
+    fn mark_on(&self, container: &Container) -> Option<Evidence> {
+        let mark = self.drains.get(&container.id)?;
+        let same_run = container.started_at().is_none_or(|started_at| mark.started_at == Some(started_at));
+        let ago = elapsed(mark.marked_at, self.now).unwrap_or_default();
+        same_run.then(|| Evidence::DrainMarked { ago, by: mark.marked_by.clone() })
+    }
+}
+
+/// The newest of: what its sessions did, when it was made, when it was started.
+fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timestamp> {
+    [Some(container.created_at), container.started_at(), claimed.claims.newest_moment]
+        .into_iter()
+        .flatten()
+        .max()
+}
+
+/// The mass-orphan brake. A system without a store has no database that could be the wrong one. When the store
+/// holds no session at all, outdated containers count too: nothing else would stop a wrong, empty database from
+/// letting them all go.
+fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
+    if !system.profile.has_store() {
+        return None;
+    }
+    let store_is_empty = system.stores.iter().all(|store| store.sessions.value.is_empty());
+    let unclaimed = |verdict: &&Verdict| match verdict.status {
+        Status::Orphaned => true,
+        Status::Stale => store_is_empty && verdict.claims.total == 0,
+        _ => false,
+    };
+    let orphaned = verdicts.iter().filter(unclaimed).count();
+    let total = verdicts.len();
+    let system = system.profile.name.clone();
+    policy.brake.acts(orphaned, total).then_some(Brake { system, orphaned, total })
+}

@@ -1,0 +1,177 @@
+//! Whose container is it? Labels can be forged, inherited from an image, or shared by two installations; every
+//! such doubt is found here, before anything else is asked.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::domain::container::{Container, Row, UnreadableRow};
+use crate::domain::evidence::Evidence;
+use crate::domain::policy::Policy;
+use crate::domain::profile::{Match, Profile, Recognised};
+use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
+use crate::domain::verdict::{Status, Subject, Verdict};
+
+/// A container that exactly one profile recognises.
+pub(super) struct Candidate<'a> {
+    pub(super) container: &'a Arc<Container>,
+    pub(super) recognised: Recognised<'a>,
+    pub(super) workspace: Option<String>,
+    /// Why it may not be ours at all.
+    pub(super) doubt: Option<Evidence>,
+    /// Why its sessions cannot be read, whatever the stores say.
+    pub(super) undecidable: Option<&'a str>,
+}
+
+/// All rows, sorted by whose they are.
+pub(super) struct Attributed<'a> {
+    /// One list per system of the snapshot.
+    pub(super) candidates: Vec<Vec<Candidate<'a>>>,
+    /// Verdicts on rows that no single system can judge.
+    pub(super) undecided: Vec<Verdict>,
+}
+
+pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attributed<'a> {
+    let systems = &snapshot.systems;
+    let mut candidates: Vec<Vec<Candidate<'a>>> = systems.iter().map(|_| Vec::new()).collect();
+    let mut undecided = Vec::new();
+    for row in snapshot.engine.value.iter() {
+        match row {
+            Row::Unreadable(row) => undecided.extend(unreadable(row, systems)),
+            Row::Container(container) => {
+                let mut owners = Vec::new();
+                for (index, system) in systems.iter().enumerate() {
+                    match system.profile.recognise(container) {
+                        Match::Foreign => {}
+                        Match::Ours(recognised) => owners.push((index, Some(recognised))),
+                        Match::Nameless => owners.push((index, None)),
+                    }
+                }
+                if owners.len() > 1 {
+                    let names =
+                        owners.iter().map(|(index, _)| systems[*index].profile.name.clone()).collect();
+                    undecided.push(unjudged(container, None, Evidence::Disputed(names)));
+                } else if let Some((index, recognised)) = owners.pop() {
+                    let profile = &systems[index].profile;
+                    match recognised {
+                        Some(recognised) => {
+                            candidates[index].push(candidate(
+                                snapshot,
+                                &systems[index],
+                                container,
+                                recognised,
+                            ));
+                        }
+                        None => undecided.push(unjudged(
+                            container,
+                            Some(profile),
+                            Evidence::RowUnreadable("it has no name".to_owned()),
+                        )),
+                    }
+                }
+            }
+        }
+    }
+    for (system, candidates) in systems.iter().zip(&mut candidates) {
+        settle_instances(&system.profile, candidates, policy);
+    }
+    Attributed { candidates, undecided }
+}
+
+fn candidate<'a>(
+    snapshot: &'a Snapshot,
+    system: &'a SystemFacts,
+    container: &'a Arc<Container>,
+    recognised: Recognised<'a>,
+) -> Candidate<'a> {
+    let doubt = match &system.broken {
+        Some(why) => Some(Evidence::ProfileBroken(why.clone())),
+        None => labels_from_image(&system.profile, container, &snapshot.images),
+    };
+    let workspace = system.profile.workspace_of(&recognised);
+    let undecidable = recognised.undecidable;
+    Candidate { container, recognised, workspace, doubt, undecidable }
+}
+
+/// Containers inherit the labels of their image, so a label that the image carries too proves nothing about who
+/// made the container.
+fn labels_from_image(profile: &Profile, container: &Container, images: &Images) -> Option<Evidence> {
+    let image = container.image_reference().to_owned();
+    let unverifiable =
+        |why: &str| Some(Evidence::ImageUnverifiable { image: image.clone(), why: why.to_owned() });
+    match images.by_id.get(&container.image_id) {
+        None => unverifiable("it was not looked up"),
+        Some(ImageFact::Gone) => unverifiable("the engine no longer has it"),
+        Some(ImageFact::Failed(fault)) => unverifiable(fault),
+        Some(ImageFact::Labels(inherited)) if profile.matches_labels(inherited) => {
+            let labels = profile.recognition.labels.iter().map(|(key, value)| format!("{key}={value}"));
+            Some(Evidence::LabelsFromImage { labels: labels.collect::<Vec<_>>().join(", "), image })
+        }
+        Some(ImageFact::Labels(_)) => None,
+    }
+}
+
+/// Decides which installation is ours and casts doubt on everything that is not.
+fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], policy: &Policy) {
+    let Some(template) = &profile.instance else { return };
+    let instances: Vec<Option<String>> =
+        candidates.iter().map(|c| c.recognised.fill(template).map(std::borrow::Cow::into_owned)).collect();
+    let undoubted = candidates.iter().zip(&instances).filter(|(c, _)| c.doubt.is_none());
+    let present: BTreeSet<String> = undoubted.filter_map(|(_, instance)| instance.clone()).collect();
+    let ours = match (&policy.instance, present.len()) {
+        (Some(named), _) => Some(named.clone()),
+        (None, 1) => present.first().cloned(),
+        (None, _) => None,
+    };
+    for (candidate, instance) in candidates.iter_mut().zip(instances) {
+        let doubt = match (&ours, instance) {
+            (Some(ours), Some(instance)) if &instance != ours => {
+                Some(Evidence::OtherInstance { instance, ours: ours.clone() })
+            }
+            (Some(ours), None) => Some(Evidence::NoInstance { ours: ours.clone() }),
+            (None, _) if present.len() > 1 => {
+                Some(Evidence::SeveralInstances(present.iter().cloned().collect()))
+            }
+            _ => None,
+        };
+        candidate.doubt = candidate.doubt.take().or(doubt);
+    }
+}
+
+/// A row that could not be read whole is shown if it is, or may be, some system's.
+fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
+    let mut system = None;
+    if let Some(labels) = &row.labels {
+        let mut owners = systems.iter().filter(|system| system.profile.matches_labels(labels));
+        system = Some(owners.next()?.profile.name.clone());
+        if owners.next().is_some() {
+            system = None;
+        }
+    }
+    Some(Verdict {
+        subject: Subject::Row(row.clone()),
+        system,
+        workspace: None,
+        status: Status::Unknown,
+        outdated: false,
+        persistent: true,
+        claims: Arc::default(),
+        running_execs: 0,
+        quiet_since: None,
+        evidence: vec![Evidence::RowUnreadable(row.problem.clone())],
+    })
+}
+
+fn unjudged(container: &Arc<Container>, profile: Option<&Profile>, why: Evidence) -> Verdict {
+    Verdict {
+        subject: Subject::Container(Arc::clone(container)),
+        system: profile.map(|profile| profile.name.clone()),
+        workspace: None,
+        status: Status::Unknown,
+        outdated: false,
+        persistent: true,
+        claims: Arc::default(),
+        running_execs: container.inspection().map_or(0, |inspection| inspection.running_execs),
+        quiet_since: None,
+        evidence: vec![why],
+    }
+}

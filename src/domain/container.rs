@@ -1,0 +1,212 @@
+//! Containers: facts from the engine, never from a name alone.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+/// The identity of a container: the full 64-hex id. Names and short ids are never identity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct ContainerId(Box<str>);
+
+impl ContainerId {
+    /// Accepts exactly 64 lower-case hex digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let full = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        full.then(|| Self(text.into()))
+    }
+
+    /// The whole id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first twelve digits, as the engines' own tools print it; for showing, never for addressing.
+    pub fn short(&self) -> &str {
+        &self.0[..12]
+    }
+}
+
+impl fmt::Display for ContainerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The engine's word for what a container is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Made, never started.
+    Created,
+    /// Its main process runs.
+    Running,
+    /// Frozen; its processes exist and wait.
+    Paused,
+    /// Between two runs, by its restart policy.
+    Restarting,
+    /// Being removed by somebody.
+    Removing,
+    /// Its main process has ended.
+    Exited,
+    /// Removal failed half-way.
+    Dead,
+    /// A word this program does not know; such a container is never touched.
+    Unrecognised(String),
+}
+
+impl ContainerState {
+    /// Reads the engine's word.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "created" => Self::Created,
+            "running" => Self::Running,
+            "paused" => Self::Paused,
+            "restarting" => Self::Restarting,
+            "removing" => Self::Removing,
+            "exited" => Self::Exited,
+            "dead" => Self::Dead,
+            other => Self::Unrecognised(other.to_owned()),
+        }
+    }
+
+    /// The engine's word again.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Restarting => "restarting",
+            Self::Removing => "removing",
+            Self::Exited => "exited",
+            Self::Dead => "dead",
+            Self::Unrecognised(word) => word,
+        }
+    }
+
+    /// Whether processes live in it: bulk clean-up leaves such orphans alone unless told otherwise.
+    pub fn holds_processes(&self) -> bool {
+        matches!(self, Self::Running | Self::Paused | Self::Restarting)
+    }
+}
+
+impl fmt::Display for ContainerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for ContainerState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Something of the host (or of memory) that is mounted into a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// `bind`, `volume`, `tmpfs`, …
+    pub kind: String,
+    /// The host path of a bind, the name of a volume.
+    pub source: String,
+    /// The path inside the container.
+    pub target: String,
+}
+
+/// What only an inspect tells.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Inspection {
+    /// The image reference the container was made from; the list shows an id once the tag has moved on.
+    pub image_reference: String,
+    /// When it last started; `None` if never.
+    pub started_at: Option<Timestamp>,
+    /// When it last ended; `None` if never.
+    pub finished_at: Option<Timestamp>,
+    /// The exit code of its last run.
+    pub exit_code: Option<i64>,
+    /// How many commands run in it through exec right now.
+    pub running_execs: usize,
+    /// Memory-backed mounts, which a stop loses.
+    pub tmpfs: Vec<String>,
+}
+
+/// Whether and how the inspect of a container went.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Inspected {
+    /// Nothing about this container depends on what only an inspect tells.
+    #[default]
+    NotNeeded,
+    /// The engine answered.
+    Facts(Inspection),
+    /// The engine did not answer, or not intelligibly.
+    Failed(String),
+}
+
+/// One container as the engine lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Identity.
+    pub id: ContainerId,
+    /// The name without its leading slash; empty when the engine gave none.
+    pub name: String,
+    /// The image as the list shows it: a reference, or an id once the reference names another image.
+    pub image: String,
+    /// The id of the image it was made from.
+    pub image_id: String,
+    /// Labels, the image's own included.
+    pub labels: BTreeMap<String, String>,
+    /// What it is doing.
+    pub state: ContainerState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// What is mounted into it.
+    pub mounts: Vec<Mount>,
+    /// What the inspect added.
+    pub inspected: Inspected,
+}
+
+impl Container {
+    /// The inspection, if there is one.
+    pub fn inspection(&self) -> Option<&Inspection> {
+        match &self.inspected {
+            Inspected::Facts(inspection) => Some(inspection),
+            Inspected::NotNeeded | Inspected::Failed(_) => None,
+        }
+    }
+
+    /// The image reference it was made from, as far as it is known.
+    pub fn image_reference(&self) -> &str {
+        match self.inspection() {
+            Some(inspection) if !inspection.image_reference.is_empty() => &inspection.image_reference,
+            _ => &self.image,
+        }
+    }
+
+    /// When it last started, if an inspect told.
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.inspection().and_then(|inspection| inspection.started_at)
+    }
+}
+
+/// A row of the engine's list that could not be read whole; it costs itself, never its neighbours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRow {
+    /// The id, if at least that was readable.
+    pub id: Option<ContainerId>,
+    /// The name, if readable.
+    pub name: Option<String>,
+    /// The labels, if readable; without them nobody can tell whose container it is.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// What was wrong with it.
+    pub problem: String,
+}
+
+/// One row of the engine's list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// A container.
+    Container(Arc<Container>),
+    /// A row that could not be read.
+    Unreadable(UnreadableRow),
+}

@@ -1,0 +1,330 @@
+//! Evidence: what a verdict rests on. Its `Display` is the sentence people read on screen, in JSON and in the
+//! journal; there is no other place for these words.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::container::ContainerState;
+use super::profile::SystemName;
+use super::span::Span;
+
+/// One reason behind a verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A live session uses it.
+    LiveSession {
+        /// The session's id.
+        session: String,
+        /// What a person would call it.
+        title: Option<String>,
+        /// Time since its last activity, if known.
+        quiet: Option<Duration>,
+        /// Whether the store says that it is live, or its activity does.
+        declared: bool,
+    },
+    /// More live sessions than are named.
+    MoreLiveSessions(usize),
+    /// Commands run in it.
+    RunningExec(usize),
+    /// Sessions claim it, none of them live.
+    QuietSessions {
+        /// How many.
+        count: usize,
+        /// How many of them have ended.
+        ended: usize,
+    },
+    /// How long it has been quiet, and how long it may be.
+    WithinLifetime {
+        /// Time since the newest sign of use.
+        quiet: Duration,
+        /// How long it may be quiet.
+        lifetime: Duration,
+    },
+    /// Quiet for too long.
+    QuietPastLifetime {
+        /// Time since the newest sign of use.
+        quiet: Duration,
+        /// How long it may be quiet.
+        lifetime: Duration,
+    },
+    /// Not persistent, and every session has ended.
+    AllSessionsEnded {
+        /// How many.
+        count: usize,
+        /// Time since the last one ended, if known.
+        ago: Option<Duration>,
+    },
+    /// Its configuration is not the current one.
+    ConfigOutdated {
+        /// Its hash.
+        hash: String,
+        /// The current hash.
+        expected: String,
+        /// Where the current hash comes from.
+        source: HashSource,
+    },
+    /// The current hash cannot be told, so nothing is outdated by it.
+    ConfigUndecided,
+    /// Its image tag names another image now.
+    ImageMoved {
+        /// The tag.
+        reference: String,
+        /// The image it was made from.
+        image_id: String,
+        /// The image the tag names now.
+        now: String,
+    },
+    /// No session claims it.
+    NoSession {
+        /// How old it is.
+        age: Duration,
+        /// What it is doing.
+        state: ContainerState,
+        /// Whether the system has a session store that could claim it.
+        has_store: bool,
+    },
+    /// Younger than the creation grace.
+    TooNew {
+        /// How old it is.
+        age: Duration,
+        /// The grace.
+        grace: Duration,
+    },
+    /// Marked for eviction.
+    DrainMarked {
+        /// Time since then.
+        ago: Duration,
+        /// By whom.
+        by: String,
+    },
+    /// A session store could not be read, so a session may need it.
+    StoreUnreadable {
+        /// Where.
+        path: String,
+        /// Why.
+        fault: String,
+    },
+    /// Facts are too old to judge by.
+    FactsTooOld {
+        /// Which.
+        source: String,
+        /// How old.
+        age: Duration,
+    },
+    /// The engine did not answer the newest question.
+    EngineFailed(String),
+    /// The wall clock jumped, so silence proves nothing.
+    ClockStepped(Duration),
+    /// An unknown word for its state.
+    StateNotRecognised(String),
+    /// Being removed by somebody.
+    BeingRemoved,
+    /// Its row in the engine's list could not be read.
+    RowUnreadable(String),
+    /// Its inspect failed.
+    InspectFailed(String),
+    /// The labels that make it the system's come from its image.
+    LabelsFromImage {
+        /// The labels, as `key=value`.
+        labels: String,
+        /// The image.
+        image: String,
+    },
+    /// The image cannot be asked for its labels.
+    ImageUnverifiable {
+        /// The image.
+        image: String,
+        /// Why.
+        why: String,
+    },
+    /// Several profiles claim it.
+    Disputed(Vec<SystemName>),
+    /// Several installations share the engine, and none was named as ours.
+    SeveralInstances(Vec<String>),
+    /// It belongs to another installation.
+    OtherInstance {
+        /// Whose it is.
+        instance: String,
+        /// Which is ours.
+        ours: String,
+    },
+    /// It does not say to which installation it belongs, on an engine where others do.
+    NoInstance {
+        /// Which is ours.
+        ours: String,
+    },
+    /// Whether a session is live cannot be told.
+    LivenessUnclear {
+        /// The session.
+        session: String,
+        /// Why.
+        why: String,
+    },
+    /// A session's time of activity cannot be read.
+    ActivityUnreadable {
+        /// The session.
+        session: String,
+        /// Why.
+        why: String,
+    },
+    /// Its lifetime label cannot be read.
+    LifetimeUnreadable(String),
+    /// The profile recognises this form of container but cannot read its sessions.
+    Undecidable(String),
+    /// The user's profile is broken.
+    ProfileBroken(String),
+    /// The container a session needs is not there.
+    ContainerGone {
+        /// What the session calls it.
+        container: String,
+    },
+    /// The session is still open, though not live.
+    SessionOpen {
+        /// Time since its last activity, if known.
+        quiet: Option<Duration>,
+    },
+}
+
+/// Where the current config hash comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashSource {
+    /// The newest container of the system.
+    Newest,
+    /// The profile.
+    Profile,
+    /// The operator.
+    Operator,
+}
+
+impl Evidence {
+    /// Whether it says that something could not be read, as opposed to what was read.
+    pub fn is_unavailability(&self) -> bool {
+        matches!(
+            self,
+            Self::StoreUnreadable { .. }
+                | Self::FactsTooOld { .. }
+                | Self::EngineFailed(_)
+                | Self::RowUnreadable(_)
+                | Self::InspectFailed(_)
+                | Self::ImageUnverifiable { .. }
+                | Self::ProfileBroken(_)
+        )
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LiveSession { session, title, quiet, declared } => {
+                write!(f, "session {}", shortened(session))?;
+                if let Some(title) = title {
+                    write!(f, " ({title})")?;
+                }
+                f.write_str(if *declared { " is live" } else { " was active" })?;
+                match (quiet, declared) {
+                    (Some(quiet), true) => write!(f, ", last activity {} ago", Span(*quiet)),
+                    (Some(quiet), false) => write!(f, " {} ago and counts as live", Span(*quiet)),
+                    (None, true) => f.write_str(", with no readable time of activity in the past"),
+                    (None, false) => f.write_str(" in the future by this clock and counts as live"),
+                }
+            }
+            Self::MoreLiveSessions(count) => write!(f, "{count} more live {}", plural(*count, "session")),
+            Self::RunningExec(count) => {
+                write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
+            }
+            Self::QuietSessions { count, ended } => {
+                let verb = if *count == 1 { "claims" } else { "claim" };
+                write!(f, "{count} {} {verb} it, none is live, ", plural(*count, "session"))?;
+                if ended == count { f.write_str("all ended") } else { write!(f, "{ended} ended") }
+            }
+            Self::WithinLifetime { quiet, lifetime } => {
+                write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
+            }
+            Self::QuietPastLifetime { quiet, lifetime } => {
+                write!(f, "quiet for {}, longer than its lifetime of {}", Span(*quiet), Span(*lifetime))
+            }
+            Self::AllSessionsEnded { count, ago } => {
+                let whose = if *count == 1 { "its session has".to_owned() } else { format!("all {count} of its sessions have") };
+                write!(f, "not persistent, and {whose} ended")?;
+                ago.map_or(Ok(()), |ago| write!(f, ", {} ago", Span(ago)))
+            }
+            Self::ConfigOutdated { hash, expected, source } => {
+                let source = match source {
+                    HashSource::Newest => "the newest container's",
+                    HashSource::Profile => "the profile's",
+                    HashSource::Operator => "the expected one",
+                };
+                write!(f, "config {hash} is not {expected} ({source})")
+            }
+            Self::ConfigUndecided => f.write_str(
+                "the current config cannot be told: the newest containers carry different hashes; name it with --expect-hash",
+            ),
+            Self::ImageMoved { reference, image_id, now } => {
+                let short = |id: &str| id.trim_start_matches("sha256:").chars().take(12).collect::<String>();
+                write!(f, "{reference} now names image {}, not {}", short(now), short(image_id))
+            }
+            Self::NoSession { age, state, has_store } => {
+                let claim = if *has_store { "no session claims it" } else { "nothing claims it" };
+                write!(f, "{claim}; {state}, made {} ago", Span(*age))
+            }
+            Self::TooNew { age, grace } => {
+                write!(f, "made {} ago, within the grace of {}: its session may be about to start", Span(*age), Span(*grace))
+            }
+            Self::DrainMarked { ago, by } => write!(f, "marked for eviction {} ago by {by}", Span(*ago)),
+            Self::StoreUnreadable { path, fault } => {
+                write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
+            }
+            Self::FactsTooOld { source, age } => write!(f, "the facts from {source} are {} away from now", Span(*age)),
+            Self::EngineFailed(fault) => write!(f, "the engine did not answer: {fault}"),
+            Self::ClockStepped(by) => write!(f, "the clock jumped by {}, so silence proves nothing for now", Span(*by)),
+            Self::StateNotRecognised(state) if state.is_empty() => f.write_str("the engine gives no state for it"),
+            Self::StateNotRecognised(state) => write!(f, "the engine calls its state `{state}`, which is not known here"),
+            Self::BeingRemoved => f.write_str("the engine is removing it"),
+            Self::RowUnreadable(problem) => write!(f, "the engine's row for it cannot be read: {problem}"),
+            Self::InspectFailed(fault) => write!(f, "it could not be inspected: {fault}"),
+            Self::LabelsFromImage { labels, image } => {
+                write!(f, "its ownership label {labels} comes from its image {image}, so nobody has shown that it is ours")
+            }
+            Self::ImageUnverifiable { image, why } => {
+                write!(f, "its image {image} cannot be asked whether the labels are its own: {why}")
+            }
+            Self::Disputed(systems) => write!(f, "claimed by several profiles: {}", listed(systems)),
+            Self::SeveralInstances(instances) => {
+                write!(f, "several instances share this engine ({}); name yours with --instance", listed(instances))
+            }
+            Self::OtherInstance { instance, ours } => write!(f, "belongs to instance {instance}; ours is {ours}"),
+            Self::NoInstance { ours } => write!(f, "names no instance, while ours is {ours}"),
+            Self::LivenessUnclear { session, why } => {
+                write!(f, "whether session {} is live cannot be told: {why}", shortened(session))
+            }
+            Self::ActivityUnreadable { session, why } => {
+                write!(f, "when session {} was last active cannot be told: {why}", shortened(session))
+            }
+            Self::LifetimeUnreadable(why) => write!(f, "its lifetime cannot be told: {why}"),
+            Self::Undecidable(why) | Self::ProfileBroken(why) => f.write_str(why),
+            Self::ContainerGone { container } => write!(f, "it needs container {container}, which is not there"),
+            Self::SessionOpen { quiet } => {
+                f.write_str("it has not ended")?;
+                quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
+            }
+        }
+    }
+}
+
+/// `1 session`, `2 sessions`.
+pub fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// Long ids are shown by their beginning; everything that matters is keyed by the whole.
+fn shortened(id: &str) -> String {
+    const LONGEST: usize = 24;
+    if id.chars().count() <= LONGEST {
+        return id.to_owned();
+    }
+    id.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+fn listed<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

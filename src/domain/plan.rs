@@ -1,0 +1,261 @@
+//! Plans: what would be done about each container, and why. A plan never acts by itself.
+//!
+//! A [`Plan`] cannot be cloned and gives up its items only by being consumed, so what was confirmed can be carried
+//! out once. Every item carries the facts it was decided on, which are checked again before each step.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::container::{Container, ContainerId, ContainerState};
+use super::evidence::Evidence;
+use super::policy::Policy;
+use super::profile::SystemName;
+use super::span::elapsed;
+use super::verdict::{Brake, Status, Verdict, Verdicts};
+
+/// How long a plan may wait for its confirmation.
+pub const PLAN_VALIDITY: Duration = Duration::from_secs(30);
+
+/// What the operator asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Clean up everything that nobody needs.
+    Reconcile(Reconcile),
+    /// Stop these, gracefully.
+    Stop(HashSet<ContainerId>),
+    /// Remove these: stop gracefully, then remove.
+    Remove(HashSet<ContainerId>),
+    /// Mark these for eviction.
+    Drain(HashSet<ContainerId>),
+}
+
+/// The choices of a bulk reconcile.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Reconcile {
+    /// Take running, paused and restarting orphans too.
+    pub include_running_orphans: bool,
+    /// Mark outdated containers that are in use, so that they go when their last session ends.
+    pub drain: bool,
+    /// Only this workspace.
+    pub workspace: Option<String>,
+    /// The operator has seen the brake and names the exact number of orphans behind it.
+    pub override_brake: Option<usize>,
+}
+
+/// What would be done about one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Nothing.
+    Keep,
+    /// Remove; no process lives in it.
+    Remove,
+    /// Stop gracefully, then remove.
+    StopAndRemove,
+    /// Stop gracefully.
+    Stop,
+    /// Mark for eviction.
+    Drain,
+}
+
+/// Why an item's action is what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The verdict's own first reason.
+    Verdict(Evidence),
+    /// Processes live in an orphan, and running orphans were not asked for.
+    RunningOrphan(ContainerState),
+    /// Younger than the creation grace.
+    TooNew(Evidence),
+    /// The mass-orphan brake holds for its system.
+    Braked(Brake),
+    /// In use; it goes when the last session ends.
+    InUseUntilDrained(Evidence),
+    /// The operator asked for it, and nobody lives in it.
+    Asked,
+    /// Nothing runs in it, so there is nothing to stop.
+    NotRunning(ContainerState),
+}
+
+/// One container of a plan, with the facts the decision rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Which container; `None` for a row of the list whose id could not be read, which is always kept.
+    pub id: Option<ContainerId>,
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub system: Option<SystemName>,
+    /// Its workspace.
+    pub workspace: Option<String>,
+    /// The status it had.
+    pub status: Status,
+    /// The state it had.
+    pub state: Option<ContainerState>,
+    /// The run it was in.
+    pub started_at: Option<Timestamp>,
+    /// What would be done.
+    pub action: Action,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// An ordered list of what would be done.
+#[derive(Debug)]
+pub struct Plan {
+    made_at: Timestamp,
+    items: Vec<Item>,
+    brakes: Vec<Brake>,
+}
+
+impl Plan {
+    /// When it was made.
+    pub fn made_at(&self) -> Timestamp {
+        self.made_at
+    }
+
+    /// Whether it has waited too long to be carried out.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        elapsed(self.made_at, now).is_none_or(|age| age > PLAN_VALIDITY)
+    }
+
+    /// What would be done, for showing.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The brakes that hold.
+    pub fn brakes(&self) -> &[Brake] {
+        &self.brakes
+    }
+
+    /// How many containers would be changed.
+    pub fn changes(&self) -> usize {
+        self.items.iter().filter(|item| item.action != Action::Keep).count()
+    }
+
+    /// Gives up the items, once.
+    pub fn into_items(self) -> Vec<Item> {
+        self.items
+    }
+}
+
+/// Decides what would be done about every container the intent speaks of.
+pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestamp) -> Plan {
+    let brakes = held_brakes(verdicts, intent);
+    let items = verdicts
+        .containers
+        .iter()
+        .filter(|verdict| concerns(intent, verdict))
+        .map(|verdict| {
+            let (action, reason) = decide(verdict, intent, policy, &brakes, now);
+            let container = verdict.subject.container();
+            Item {
+                id: verdict.subject.id().cloned(),
+                name: verdict.subject.name().to_owned(),
+                system: verdict.system.clone(),
+                workspace: verdict.workspace.clone(),
+                status: verdict.status,
+                state: container.map(|container| container.state.clone()),
+                started_at: container.and_then(Container::started_at),
+                action,
+                reason,
+            }
+        })
+        .collect();
+    Plan { made_at: now, items, brakes }
+}
+
+fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
+    match intent {
+        Intent::Reconcile(Reconcile { workspace: Some(only), .. }) => {
+            verdict.workspace.as_ref() == Some(only)
+        }
+        Intent::Reconcile(_) => true,
+        Intent::Stop(targets) | Intent::Remove(targets) | Intent::Drain(targets) => {
+            verdict.subject.id().is_some_and(|id| targets.contains(id))
+        }
+    }
+}
+
+/// The brake is for bulk only: a container the operator named is not a mass.
+fn held_brakes(verdicts: &Verdicts, intent: &Intent) -> Vec<Brake> {
+    let Intent::Reconcile(reconcile) = intent else { return Vec::new() };
+    let orphaned: usize = verdicts.brakes.iter().map(|brake| brake.orphaned).sum();
+    if reconcile.override_brake == Some(orphaned) { Vec::new() } else { verdicts.brakes.clone() }
+}
+
+fn decide(
+    verdict: &Verdict,
+    intent: &Intent,
+    policy: &Policy,
+    brakes: &[Brake],
+    now: Timestamp,
+) -> (Action, Reason) {
+    let deciding = || Reason::Verdict(verdict.evidence.first().cloned().unwrap_or(Evidence::BeingRemoved));
+    let keep = |reason| (Action::Keep, reason);
+    let Some(container) = verdict.subject.container() else { return keep(deciding()) };
+    if verdict.status == Status::Unknown {
+        return keep(deciding());
+    }
+    match intent {
+        Intent::Drain(_) if verdict.status != Status::Draining => return (Action::Drain, Reason::Asked),
+        Intent::Drain(_) => return keep(deciding()),
+        Intent::Reconcile(Reconcile { drain: true, .. })
+            if verdict.status == Status::Active && verdict.outdated =>
+        {
+            return (Action::Drain, deciding());
+        }
+        _ => {}
+    }
+    if verdict.is_in_use() {
+        return keep(match (verdict.status, verdict.evidence.get(1)) {
+            (Status::Draining, Some(life)) => Reason::InUseUntilDrained(life.clone()),
+            _ => deciding(),
+        });
+    }
+    let age = elapsed(container.created_at, now).unwrap_or_default();
+    if age < policy.min_age {
+        return keep(Reason::TooNew(Evidence::TooNew { age, grace: policy.min_age }));
+    }
+    let running = container.state.holds_processes();
+    let removal = if running { Action::StopAndRemove } else { Action::Remove };
+    match intent {
+        Intent::Stop(_) if running => (Action::Stop, Reason::Asked),
+        Intent::Stop(_) => keep(Reason::NotRunning(container.state.clone())),
+        Intent::Remove(_) => (removal, Reason::Asked),
+        Intent::Drain(_) => keep(deciding()),
+        Intent::Reconcile(reconcile) => {
+            let removable = matches!(verdict.status, Status::Stale | Status::Orphaned | Status::Draining);
+            if !removable {
+                return keep(deciding());
+            }
+            if let Some(brake) = brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)) {
+                return keep(Reason::Braked(brake.clone()));
+            }
+            if verdict.status == Status::Orphaned && running && !reconcile.include_running_orphans {
+                return keep(Reason::RunningOrphan(container.state.clone()));
+            }
+            (removal, deciding())
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Verdict(evidence) | Self::TooNew(evidence) => evidence.fmt(f),
+            Self::RunningOrphan(state) => {
+                write!(f, "no session claims it, but it is {state}; --include-running-orphans takes it too")
+            }
+            Self::Braked(brake) => brake.fmt(f),
+            Self::InUseUntilDrained(evidence) => write!(f, "goes when its last session ends: {evidence}"),
+            Self::Asked => f.write_str("asked for"),
+            Self::NotRunning(state) => write!(f, "it is {state}: there is nothing to stop"),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Profiles: how to recognise a system's containers, how to read its sessions, what its rules are.
+//!
+//! This is the checked form. Reading it from TOML, with errors that name the line, is the work of
+//! [`crate::profiles`].
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regex_lite::Regex;
+use serde::{Serialize, Serializer};
+
+use super::container::Container;
+use super::session::{LiveRule, Session};
+use super::span::parse_span;
+use super::template::Template;
+
+/// The name of a system, such as `parachute`: the name of its profile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SystemName(Arc<str>);
+
+impl SystemName {
+    /// Wraps a name.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SystemName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl Serialize for SystemName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// How a system's containers are recognised: every label, and one of the name patterns if there are any.
+#[derive(Clone, Debug)]
+pub struct Recognition {
+    /// Labels that must be there with exactly these values.
+    pub labels: BTreeMap<String, String>,
+    /// Anchored patterns of which the name must match one; none means any name.
+    pub names: Vec<Regex>,
+    /// Containers that are the system's, but whose sessions this profile cannot read.
+    pub undecidable: Vec<Undecidable>,
+}
+
+/// A form of container that is recognised but cannot be judged.
+#[derive(Clone, Debug)]
+pub struct Undecidable {
+    /// Anchored name pattern.
+    pub name: Regex,
+    /// Why it cannot be judged, as a sentence without a full stop.
+    pub why: String,
+}
+
+/// Whether a container outlives its sessions.
+#[derive(Clone, Debug, Default)]
+pub struct Persistence {
+    /// A label that says `true` or `false`.
+    pub label: Option<String>,
+    /// A path inside the container: a bind mount there means persistent, anything else means not.
+    pub bind_on: Option<String>,
+    /// What holds when neither says anything.
+    pub default: bool,
+}
+
+/// How long a container may be quiet before it is stale.
+#[derive(Clone, Debug, Default)]
+pub struct Lifetime {
+    /// A label such as `15m`.
+    pub label: Option<String>,
+    /// The profile's own; the policy's default holds without it.
+    pub default: Option<Duration>,
+}
+
+/// Where the current config hash comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectedHash {
+    /// The newest container of the system carries the current one.
+    Newest,
+    /// It is written in the profile.
+    Literal(String),
+}
+
+/// The config-hash rule.
+#[derive(Clone, Debug)]
+pub struct HashRule {
+    /// The label that carries the hash.
+    pub label: String,
+    /// What it is compared with.
+    pub expected: ExpectedHash,
+}
+
+/// Which sessions may be reported as having lost their container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostRule {
+    /// None: this link does not mean that the session needs a container.
+    Never,
+    /// Live sessions.
+    Live,
+    /// Every session that has not ended.
+    Open,
+}
+
+/// One way in which a session claims a container: both sides are filled, and equal keys mean a claim.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The session's side.
+    pub session: Template,
+    /// The container's side: any of these.
+    pub container: Vec<Template>,
+    /// The link does not count for sessions for which this has a value.
+    pub unless: Option<Template>,
+    /// The link counts for persistent (`true`) or non-persistent (`false`) containers only.
+    pub only_persistent: Option<bool>,
+    /// Whether a session whose key no container has is lost.
+    pub lost: LostRule,
+}
+
+/// The unit or format of a store's timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeFormat {
+    /// Unix seconds, whole or fractional.
+    Seconds,
+    /// Unix milliseconds.
+    Milliseconds,
+    /// ISO 8601 / RFC 3339 text; without an offset it is UTC.
+    Iso8601,
+}
+
+/// One variant of the session query; the first whose tables and columns exist is used.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// What `doctor` calls it.
+    pub name: String,
+    /// Table to columns that must exist.
+    pub requires: BTreeMap<String, Vec<String>>,
+    /// The statement; its result columns have the fixed names of a session.
+    pub sql: String,
+    /// How its times are written.
+    pub times: TimeFormat,
+}
+
+/// Where the sessions are.
+#[derive(Clone, Debug)]
+pub enum StoreRule {
+    /// The system keeps no session store.
+    None,
+    /// SQLite files.
+    Sqlite {
+        /// Path patterns: `~`, `$VARIABLE`, `*` and `{capture}` for one path component.
+        paths: Vec<String>,
+        /// Query variants, tried in order.
+        queries: Vec<Query>,
+    },
+}
+
+/// A checked profile.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The system's name.
+    pub name: SystemName,
+    /// One sentence for `profiles list`.
+    pub description: String,
+    /// How its containers are recognised.
+    pub recognition: Recognition,
+    /// Templates of which the first that can be filled names the workspace.
+    pub workspace: Vec<Template>,
+    /// Which installation made the container, for systems that say so.
+    pub instance: Option<Template>,
+    /// Whether containers outlive their sessions.
+    pub persistence: Persistence,
+    /// How long they may be quiet.
+    pub lifetime: Lifetime,
+    /// How an outdated configuration is told.
+    pub config_hash: Option<HashRule>,
+    /// Whether a moved image tag makes a container outdated.
+    pub image_drift: bool,
+    /// How long a graceful stop waits; the policy's default holds without it.
+    pub stop_grace: Option<Duration>,
+    /// Where the sessions are.
+    pub store: StoreRule,
+    /// How sessions claim containers.
+    pub links: Vec<Link>,
+    /// Which sessions are live.
+    pub live: LiveRule,
+}
+
+/// What a profile makes of a container.
+#[derive(Clone, Debug)]
+pub enum Match<'a> {
+    /// Not this system's.
+    Foreign,
+    /// This system's.
+    Ours(Recognised<'a>),
+    /// This system's by its labels, but the name could not be read, so the pattern could not be tried.
+    Nameless,
+}
+
+/// A container through the eyes of the profile that recognised it.
+#[derive(Clone, Debug)]
+pub struct Recognised<'a> {
+    container: &'a Container,
+    captures: Vec<(&'a str, &'a str)>,
+    /// Why it cannot be judged, for forms whose sessions the profile cannot read.
+    pub undecidable: Option<&'a str>,
+}
+
+/// Placeholders that a container can fill.
+pub const CONTAINER_PLACEHOLDERS: &[&str] = &["name", "id", "short_id", "image", "label.", "name.", "mount."];
+/// Placeholders that a session can fill.
+pub const SESSION_PLACEHOLDERS: &[&str] = &["id", "workspace", "container", "store."];
+
+impl Profile {
+    /// Whether labels alone make it this system's; all that can be asked of a row that is not readable whole.
+    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.recognition.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// Whether this container is the system's.
+    pub fn recognise<'a>(&'a self, container: &'a Container) -> Match<'a> {
+        if !self.matches_labels(&container.labels) {
+            return Match::Foreign;
+        }
+        let ours = |captures, undecidable| Match::Ours(Recognised { container, captures, undecidable });
+        let named = !self.recognition.names.is_empty() || !self.recognition.undecidable.is_empty();
+        if named && container.name.is_empty() {
+            return Match::Nameless;
+        }
+        for form in &self.recognition.undecidable {
+            if let Some(captures) = captures_of(&form.name, &container.name) {
+                return ours(captures, Some(form.why.as_str()));
+            }
+        }
+        if self.recognition.names.is_empty() {
+            return ours(Vec::new(), None);
+        }
+        let found = self.recognition.names.iter().find_map(|pattern| captures_of(pattern, &container.name));
+        found.map_or(Match::Foreign, |captures| ours(captures, None))
+    }
+
+    /// The first workspace template that can be filled.
+    pub fn workspace_of(&self, recognised: &Recognised<'_>) -> Option<String> {
+        self.workspace.iter().find_map(|template| recognised.fill(template)).map(Cow::into_owned)
+    }
+
+    /// Whether the container outlives its sessions.
+    pub fn is_persistent(&self, container: &Container) -> bool {
+        let label = self.persistence.label.as_ref().and_then(|key| container.labels.get(key));
+        match label.map(String::as_str) {
+            Some("true") => return true,
+            Some("false") => return false,
+            _ => {}
+        }
+        match &self.persistence.bind_on {
+            Some(target) => container.mounts.iter().any(|m| m.kind == "bind" && &m.target == target),
+            None => self.persistence.default,
+        }
+    }
+
+    /// How long the container may be quiet: its label, the profile's rule, else `fallback`.
+    /// A label that cannot be read is an error: its author meant something.
+    pub fn lifetime_of(&self, container: &Container, fallback: Duration) -> Result<Duration, String> {
+        match self.lifetime.label.as_ref().and_then(|key| container.labels.get_key_value(key)) {
+            Some((key, text)) => parse_span(text).map_err(|bad| format!("label {key}: {bad}")),
+            None => Ok(self.lifetime.default.unwrap_or(fallback)),
+        }
+    }
+
+    /// Whether the system has a session store at all.
+    pub fn has_store(&self) -> bool {
+        !matches!(self.store, StoreRule::None)
+    }
+}
+
+impl<'a> Recognised<'a> {
+    /// Fills a template from the container.
+    pub fn fill(&self, template: &Template) -> Option<Cow<'a, str>> {
+        template.fill(|placeholder| self.lookup(placeholder))
+    }
+
+    fn lookup(&self, placeholder: &str) -> Option<&'a str> {
+        let container = self.container;
+        if let Some(key) = placeholder.strip_prefix("label.") {
+            return container.labels.get(key).map(String::as_str);
+        }
+        if let Some(capture) = placeholder.strip_prefix("name.") {
+            return self.captures.iter().find(|(name, _)| *name == capture).map(|(_, value)| *value);
+        }
+        if let Some(target) = placeholder.strip_prefix("mount.") {
+            return container.mounts.iter().find(|m| m.target == target).map(|m| m.source.as_str());
+        }
+        match placeholder {
+            "name" => Some(&container.name),
+            "id" => Some(container.id.as_str()),
+            "short_id" => Some(container.id.short()),
+            "image" => Some(container.image_reference()),
+            _ => None,
+        }
+    }
+}
+
+/// Fills a template from a session and the captures of its store's path.
+pub fn fill_from_session<'a>(
+    template: &Template,
+    session: &'a Session,
+    captures: &'a BTreeMap<String, String>,
+) -> Option<Cow<'a, str>> {
+    template.fill(|placeholder| match placeholder {
+        "id" => Some(session.id.as_str()),
+        "workspace" => session.workspace.as_deref(),
+        "container" => session.container.as_deref(),
+        _ => captures.get(placeholder.strip_prefix("store.")?).map(String::as_str),
+    })
+}
+
+fn captures_of<'a>(pattern: &'a Regex, name: &'a str) -> Option<Vec<(&'a str, &'a str)>> {
+    let captures = pattern.captures(name)?;
+    let named = pattern.capture_names().flatten();
+    Some(named.filter_map(|key| captures.name(key).map(|found| (key, found.as_str()))).collect())
+}

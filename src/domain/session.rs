@@ -1,0 +1,118 @@
+//! Sessions: facts from the application's session database.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::span::elapsed;
+
+/// A moment as a store recorded it. A value that cannot be read is kept apart from one that is not there:
+/// "I could not read it" must never count as "it never happened".
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Moment {
+    /// The store holds no value.
+    #[default]
+    Absent,
+    /// The store holds this moment.
+    At(Timestamp),
+    /// The store holds something that is no moment in the declared unit; the text says what.
+    Unreadable(String),
+}
+
+impl Moment {
+    /// The moment, if it is known.
+    pub fn known(&self) -> Option<Timestamp> {
+        match self {
+            Self::At(at) => Some(*at),
+            Self::Absent | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// One session as its store describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Session {
+    /// The store's own id for it.
+    pub id: String,
+    /// The workspace it belongs to, if the store says.
+    pub workspace: Option<String>,
+    /// The container it names, if it names one.
+    pub container: Option<String>,
+    /// What a person would call it.
+    pub title: Option<String>,
+    /// When it began.
+    pub started_at: Moment,
+    /// When it last did something.
+    pub last_activity_at: Moment,
+    /// When it ended; anything but `Absent` means that it has ended.
+    pub ended_at: Moment,
+    /// The store's own word on whether it is live, if it has one.
+    pub declared_live: Option<bool>,
+}
+
+/// How a profile tells live sessions from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveRule {
+    /// The store says it, in the query's `live` column.
+    Declared,
+    /// Not ended, and active within this long (or declared live).
+    ActiveWithin(Duration),
+}
+
+/// Whether a session is live, and how that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// A person or an agent is using it; `quiet` is the time since its last activity, if known.
+    Live {
+        /// Time since the last activity; `None` when unknown or in the future.
+        quiet: Option<Duration>,
+    },
+    /// It has ended.
+    Ended,
+    /// Neither live nor ended.
+    Quiet,
+    /// The store does not allow a finding.
+    Unclear(String),
+}
+
+impl Session {
+    /// The newest moment at which this session is known to have done anything.
+    pub fn newest_moment(&self) -> Option<Timestamp> {
+        [&self.started_at, &self.last_activity_at, &self.ended_at].into_iter().filter_map(Moment::known).max()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended_at != Moment::Absent && self.declared_live != Some(true)
+    }
+
+    /// Decides whether the session is live. A declared life wins over everything, however old its traces are;
+    /// activity in the future (a clock that went back) counts as life, never as silence.
+    pub fn liveness(&self, rule: LiveRule, now: Timestamp) -> Liveness {
+        let last = match (&self.last_activity_at, &self.started_at) {
+            (Moment::Absent, started) => started,
+            (activity, _) => activity,
+        };
+        let quiet = last.known().and_then(|at| elapsed(at, now));
+        if self.declared_live == Some(true) {
+            return Liveness::Live { quiet };
+        }
+        if self.has_ended() {
+            return Liveness::Ended;
+        }
+        match rule {
+            LiveRule::Declared => match self.declared_live {
+                Some(_) => Liveness::Quiet,
+                None => Liveness::Unclear("the store does not say whether it is live".to_owned()),
+            },
+            LiveRule::ActiveWithin(window) => match last {
+                Moment::At(_) => match quiet {
+                    Some(quiet) if quiet > window => Liveness::Quiet,
+                    quiet => Liveness::Live { quiet },
+                },
+                Moment::Absent => Liveness::Unclear("the store has no time of activity for it".to_owned()),
+                Moment::Unreadable(problem) => Liveness::Unclear(problem.clone()),
+            },
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Facts as they were observed, each kind with its time. Nothing here is judged yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::container::{ContainerId, Row};
+use super::profile::Profile;
+use super::session::Session;
+use super::span::{Span, elapsed};
+
+/// Everything known about one host at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Which host.
+    pub host: Host,
+    /// What the engine said.
+    pub engine: Reading<Vec<Row>>,
+    /// What it said about images.
+    pub images: Images,
+    /// The systems looked for, and what their stores said.
+    pub systems: Vec<SystemFacts>,
+    /// Containers marked for eviction, from our own state.
+    pub drains: HashMap<ContainerId, DrainMark>,
+    /// By how much the wall clock was seen to jump lately. While this is set, silence proves nothing.
+    pub clock_step: Option<Duration>,
+}
+
+/// One container engine.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// Where it is reached, as a URL.
+    pub endpoint: String,
+    /// What it calls itself, such as `Docker 20.10.24`.
+    pub engine: Option<String>,
+}
+
+/// The last good answer of a source, its time, and what went wrong since. A failure never replaces the answer:
+/// it makes it old.
+#[derive(Clone, Debug)]
+pub struct Reading<T> {
+    /// The last good answer; the default value when there never was one.
+    pub value: Arc<T>,
+    /// When that answer was given; `None` when there never was one.
+    pub at: Option<Timestamp>,
+    /// Why the newest attempt failed, if it did.
+    pub fault: Option<String>,
+}
+
+impl<T: Default> Default for Reading<T> {
+    fn default() -> Self {
+        Self { value: Arc::default(), at: None, fault: None }
+    }
+}
+
+impl<T: Default> Reading<T> {
+    /// A good answer.
+    pub fn good(value: T, at: Timestamp) -> Self {
+        Self { value: Arc::new(value), at: Some(at), fault: None }
+    }
+
+    /// No answer, ever.
+    pub fn failed(fault: impl Into<String>) -> Self {
+        Self { fault: Some(fault.into()), ..Self::default() }
+    }
+
+    /// The same answer, after an attempt that failed.
+    #[must_use]
+    pub fn with_fault(&self, fault: impl Into<String>) -> Self {
+        Self { value: Arc::clone(&self.value), at: self.at, fault: Some(fault.into()) }
+    }
+
+    /// How old the answer is; `None` when there is none. An answer from the future is new.
+    pub fn age(&self, now: Timestamp) -> Option<Duration> {
+        self.at.map(|at| elapsed(at, now).unwrap_or_default())
+    }
+
+    /// Why this reading supports no verdict, if it does not: it failed, or it is too old. An answer from well
+    /// before or after `now` means that the clock moved in between.
+    pub fn unusable(&self, now: Timestamp, max_age: Duration) -> Option<Unusable> {
+        if let Some(fault) = &self.fault {
+            return Some(Unusable::Fault(fault.clone()));
+        }
+        let Some(at) = self.at else { return Some(Unusable::Fault("not read yet".to_owned())) };
+        let apart = now.duration_since(at).unsigned_abs();
+        (apart > max_age).then_some(Unusable::Old(apart))
+    }
+}
+
+/// Why a reading supports no verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// The newest attempt failed.
+    Fault(String),
+    /// The answer is this far from now.
+    Old(Duration),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => f.write_str(fault),
+            Self::Old(age) => write!(f, "the last good answer is {} old", Span(*age)),
+        }
+    }
+}
+
+/// What the engine said about images.
+#[derive(Clone, Debug, Default)]
+pub struct Images {
+    /// By image id.
+    pub by_id: HashMap<String, ImageFact>,
+    /// By reference, such as `parachute-sandbox:latest`: the id it names now.
+    pub by_reference: HashMap<String, TagFact>,
+}
+
+/// What is known of one image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageFact {
+    /// Its labels, which every container made from it inherits.
+    Labels(BTreeMap<String, String>),
+    /// The engine no longer has it.
+    Gone,
+    /// The engine did not say.
+    Failed(String),
+}
+
+/// What a reference names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagFact {
+    /// This image.
+    Names(String),
+    /// Nothing any more.
+    Gone,
+    /// The engine did not say.
+    Failed(String),
+}
+
+/// A system looked for on the host.
+#[derive(Clone, Debug)]
+pub struct SystemFacts {
+    /// Its profile.
+    pub profile: Arc<Profile>,
+    /// Its stores.
+    pub stores: Vec<StoreFacts>,
+    /// Why the user's own version of the profile could not be used. The built-in one then still recognises
+    /// the containers, and judges none.
+    pub broken: Option<String>,
+}
+
+/// One session store and what was read from it.
+#[derive(Clone, Debug)]
+pub struct StoreFacts {
+    /// Where it is, or where it was looked for.
+    pub path: String,
+    /// Whether anything was found there at all.
+    pub exists: bool,
+    /// What the wildcards of the path pattern stood for.
+    pub captures: BTreeMap<String, String>,
+    /// Which query variant answered.
+    pub variant: Option<String>,
+    /// What it said.
+    pub sessions: Reading<Vec<Arc<Session>>>,
+}
+
+/// A container that is to go when its last session ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainMark {
+    /// The run the mark was set on; a container that was started anew is no longer marked.
+    pub started_at: Option<Timestamp>,
+    /// When it was marked.
+    pub marked_at: Timestamp,
+    /// By whom.
+    pub marked_by: String,
+}

@@ -1,0 +1,140 @@
+//! Templates of profiles: text with `{placeholders}` that are looked up in a container or a session.
+//!
+//! A template yields a value only if every placeholder has one. That is what lets a profile list several
+//! templates and take the first that fits.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Where a placeholder's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Placeholder(String),
+}
+
+/// A parsed template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    source: String,
+    pieces: Vec<Piece>,
+}
+
+/// Why a template is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTemplate {
+    /// A brace without its partner.
+    #[error("`{0}` has a `{{` or `}}` without its partner")]
+    Unbalanced(String),
+    /// A placeholder nobody can fill.
+    #[error("`{{{placeholder}}}` is not known here; use one of {known}")]
+    UnknownPlaceholder {
+        /// The placeholder.
+        placeholder: String,
+        /// What may stand there.
+        known: String,
+    },
+}
+
+impl Template {
+    /// Parses `text`. `known` lists the placeholders that may be used: a name, or a name followed by a dot,
+    /// which stands for all names that start so (`label.` allows `{label.app}`).
+    pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadTemplate> {
+        let unbalanced = || BadTemplate::Unbalanced(text.to_owned());
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let brace = rest.find(['{', '}']).unwrap_or(rest.len());
+            if brace > 0 {
+                pieces.push(Piece::Text(rest[..brace].to_owned()));
+                rest = &rest[brace..];
+                continue;
+            }
+            let inside = rest.strip_prefix('{').ok_or_else(unbalanced)?;
+            let end = inside.find('}').ok_or_else(unbalanced)?;
+            let placeholder = &inside[..end];
+            let allowed = known.iter().any(|name| match name.strip_suffix('.') {
+                Some(_) => placeholder.len() > name.len() && placeholder.starts_with(name),
+                None => placeholder == *name,
+            });
+            if !allowed {
+                let known =
+                    known
+                        .iter()
+                        .map(|name| {
+                            if name.ends_with('.') { format!("{{{name}…}}") } else { format!("{{{name}}}") }
+                        })
+                        .collect::<Vec<_>>()
+                        .join(", ");
+                return Err(BadTemplate::UnknownPlaceholder { placeholder: placeholder.to_owned(), known });
+            }
+            pieces.push(Piece::Placeholder(placeholder.to_owned()));
+            rest = &inside[end + 1..];
+        }
+        Ok(Self { source: text.to_owned(), pieces })
+    }
+
+    /// Fills the template. `None` when a placeholder has no value, or the whole comes out empty.
+    /// A template that is one placeholder borrows its value: the joins run over many thousand sessions.
+    pub fn fill<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> Option<Cow<'a, str>> {
+        if let [Piece::Placeholder(name)] = self.pieces.as_slice() {
+            return lookup(name).filter(|value| !value.is_empty()).map(Cow::Borrowed);
+        }
+        let mut filled = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Placeholder(name) => {
+                    filled.push_str(lookup(name).filter(|value| !value.is_empty())?);
+                }
+            }
+        }
+        (!filled.is_empty()).then_some(Cow::Owned(filled))
+    }
+
+    /// The names of its placeholders.
+    pub fn placeholders(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Placeholder(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        })
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[&str] = &["name", "label."];
+
+    #[test]
+    fn a_template_is_filled_only_when_every_placeholder_has_a_value() {
+        let template = Template::parse("ws-{label.workspace}-{name}", KNOWN).unwrap();
+        let full = |name: &str| match name {
+            "label.workspace" => Some("atlas"),
+            "name" => Some("box"),
+            _ => None,
+        };
+        assert_eq!(template.fill(full).as_deref(), Some("ws-atlas-box"));
+        assert_eq!(template.fill(|name| full(name).filter(|_| name != "name")), None);
+        assert_eq!(template.fill(|_| Some("")), None);
+    }
+
+    #[test]
+    fn mistakes_in_a_template_are_named() {
+        assert!(matches!(Template::parse("a{name", KNOWN), Err(BadTemplate::Unbalanced(_))));
+        assert!(matches!(Template::parse("a}", KNOWN), Err(BadTemplate::Unbalanced(_))));
+        let error = Template::parse("{nmae}", KNOWN).unwrap_err().to_string();
+        assert!(error.contains("{nmae}") && error.contains("{label.…}"), "{error}");
+        assert!(
+            Template::parse("{label.}", KNOWN).is_err(),
+            "a family without a member is not a placeholder"
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! Verdicts: the status of every container and lost session, with the evidence behind it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::container::{Container, ContainerId, UnreadableRow};
+use super::evidence::Evidence;
+use super::profile::SystemName;
+use super::session::{Liveness, Session};
+
+/// What a container is to the sessions around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// A live session uses it, or a command runs in it.
+    Active,
+    /// Sessions claim it, none is live, and it may still be wanted.
+    Idle,
+    /// No live session, and outdated, quiet for too long, or its sessions are over.
+    Stale,
+    /// No session claims it.
+    Orphaned,
+    /// It goes when its last session ends.
+    Draining,
+    /// A session needs a container that is gone.
+    Lost,
+    /// The evidence does not allow a finding; never touched.
+    Unknown,
+}
+
+impl Status {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 7] =
+        [Self::Active, Self::Idle, Self::Stale, Self::Orphaned, Self::Draining, Self::Lost, Self::Unknown];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::Stale => "stale",
+            Self::Orphaned => "orphaned",
+            Self::Draining => "draining",
+            Self::Lost => "lost",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What was judged: a container, or a row of the list that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A container.
+    Container(Arc<Container>),
+    /// A row that could not be read.
+    Row(UnreadableRow),
+}
+
+impl Subject {
+    /// The full id, if readable.
+    pub fn id(&self) -> Option<&ContainerId> {
+        match self {
+            Self::Container(container) => Some(&container.id),
+            Self::Row(row) => row.id.as_ref(),
+        }
+    }
+
+    /// The name, if readable.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Container(container) => &container.name,
+            Self::Row(row) => row.name.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// The container, if it was readable.
+    pub fn container(&self) -> Option<&Container> {
+        match self {
+            Self::Container(container) => Some(container),
+            Self::Row(_) => None,
+        }
+    }
+}
+
+/// A session that claims a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The session.
+    pub session: Arc<Session>,
+    /// Whether it is live, ended, or neither, and how that is known.
+    pub liveness: Liveness,
+}
+
+impl Claim {
+    /// Whether it is live.
+    pub fn is_live(&self) -> bool {
+        matches!(self.liveness, Liveness::Live { .. })
+    }
+}
+
+/// The sessions that claim a container: exact counts, and the most telling ones by name.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// How many claim it.
+    pub total: usize,
+    /// How many of them are live.
+    pub live: usize,
+    /// How many have ended.
+    pub ended: usize,
+    /// The newest sign of life of any of them.
+    pub newest_moment: Option<Timestamp>,
+    /// Live ones first, then the newest; at most [`Claims::LISTED`].
+    pub listed: Vec<Claim>,
+}
+
+impl Claims {
+    /// How many sessions are listed by name.
+    pub const LISTED: usize = 50;
+}
+
+/// The verdict on one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What was judged.
+    pub subject: Subject,
+    /// Whose it is; `None` when that cannot be told.
+    pub system: Option<SystemName>,
+    /// Which workspace it belongs to, if that can be told.
+    pub workspace: Option<String>,
+    /// The status.
+    pub status: Status,
+    /// Whether its configuration or image is not the current one, whatever the status.
+    pub outdated: bool,
+    /// Whether it outlives its sessions.
+    pub persistent: bool,
+    /// Who claims it.
+    pub claims: Arc<Claims>,
+    /// How many commands run in it through exec.
+    pub running_execs: usize,
+    /// Since when there has been no sign of use, if anything is known.
+    pub quiet_since: Option<Timestamp>,
+    /// The reasons, the deciding one first; never empty.
+    pub evidence: Vec<Evidence>,
+}
+
+impl Verdict {
+    /// Whether a session or a command lives in it.
+    pub fn is_in_use(&self) -> bool {
+        self.claims.live > 0 || self.running_execs > 0
+    }
+}
+
+/// A session whose container is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The session.
+    pub session: String,
+    /// What a person would call it.
+    pub title: Option<String>,
+    /// Whose it is.
+    pub system: SystemName,
+    /// Which workspace it belongs to, if the store says.
+    pub workspace: Option<String>,
+    /// The container it needs.
+    pub container: String,
+    /// The reasons.
+    pub evidence: Vec<Evidence>,
+}
+
+/// All verdicts on one snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Verdicts {
+    /// One per container that is some system's, ordered by workspace and name.
+    pub containers: Vec<Verdict>,
+    /// Sessions whose container is gone.
+    pub lost: Vec<Lost>,
+    /// Systems whose containers nothing claims, although many exist: a wrong database rather than a mess.
+    pub brakes: Vec<Brake>,
+}
+
+impl Verdicts {
+    /// How many there are of a status.
+    pub fn count(&self, status: Status) -> usize {
+        match status {
+            Status::Lost => self.lost.len(),
+            other => self.containers.iter().filter(|verdict| verdict.status == other).count(),
+        }
+    }
+}
+
+/// The mass-orphan brake, for one system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Brake {
+    /// The system.
+    pub system: SystemName,
+    /// How many of its containers no session claims.
+    pub orphaned: usize,
+    /// How many it has.
+    pub total: usize,
+}
+
+impl fmt::Display for Brake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { system, orphaned, total } = self;
+        write!(
+            f,
+            "{orphaned} of {total} {system} containers are claimed by no session; that looks like a wrong database, \
+             mount or clock, so bulk removal is blocked"
+        )
+    }
+}

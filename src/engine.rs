@@ -1,0 +1,17 @@
+//! The engine port: everything that is said to Docker or Podman goes through here.
+//!
+//! Two types keep looking and acting apart. [`EngineView`] can only look: it has no method that changes anything,
+//! and its transport refuses every request that is not a `GET` or `HEAD` before it leaves the process.
+//! [`EngineControl`] can act, addresses containers by full id only, and is for the keeper alone.
+
+mod control;
+mod decode;
+mod endpoint;
+mod fault;
+mod transport;
+mod view;
+
+pub use control::{EngineControl, RemoveOutcome, StopOutcome};
+pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve};
+pub use fault::EngineFault;
+pub use view::{EngineEvent, EngineInfo, EngineView};

@@ -1,0 +1,95 @@
+//! Acting on an engine. Every call is addressed by full id; nothing is forced and no volume is ever removed.
+
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::query_parameters::{RemoveContainerOptionsBuilder, StopContainerOptionsBuilder};
+
+use super::endpoint::Endpoint;
+use super::fault::EngineFault;
+use super::transport::{Access, Transport};
+use crate::domain::ContainerId;
+
+/// How much longer than its grace a stop may take before its outcome counts as unknown.
+const STOP_MARGIN: Duration = Duration::from_secs(20);
+
+/// An engine that can be changed. Only the keeper holds one.
+#[derive(Debug)]
+pub struct EngineControl {
+    docker: Docker,
+    timeout: Duration,
+}
+
+/// How a stop went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopOutcome {
+    /// It was stopped.
+    Stopped,
+    /// It was not running.
+    AlreadyStopped,
+    /// It does not exist.
+    Gone,
+}
+
+/// How a removal went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoveOutcome {
+    /// It was removed.
+    Removed,
+    /// It did not exist.
+    AlreadyGone,
+    /// The engine refused: it runs, or somebody is removing it.
+    Refused(String),
+}
+
+impl EngineControl {
+    /// Control over the engine at `endpoint`; nothing is sent yet.
+    pub fn new(endpoint: &Endpoint, timeout: Duration) -> Result<Self, EngineFault> {
+        let docker = Transport::new(&endpoint.address, Access::Act).bollard()?;
+        Ok(Self { docker, timeout })
+    }
+
+    /// Stops gracefully. The request is never dropped before grace and margin are over: some engines turn a dropped
+    /// stop into a kill.
+    pub async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<StopOutcome, EngineFault> {
+        let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::default().t(seconds).build();
+        let limit = grace + STOP_MARGIN;
+        let stop = tokio::time::timeout(limit, self.docker.stop_container(id.as_str(), Some(options)));
+        match stop.await.map_err(|_| EngineFault::TimedOut(limit))?.map_err(EngineFault::from) {
+            Ok(()) => Ok(StopOutcome::Stopped),
+            Err(EngineFault::Status { status: 304, .. }) => Ok(StopOutcome::AlreadyStopped),
+            Err(EngineFault::Status { status: 404, .. }) => Ok(StopOutcome::Gone),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Starts a container that was stopped.
+    pub async fn start(&self, id: &ContainerId) -> Result<(), EngineFault> {
+        let start = self.docker.start_container(id.as_str(), None);
+        match tokio::time::timeout(self.timeout, start).await {
+            Err(_) => Err(EngineFault::TimedOut(self.timeout)),
+            Ok(Err(error)) => match EngineFault::from(error) {
+                EngineFault::Status { status: 304, .. } => Ok(()),
+                fault => Err(fault),
+            },
+            Ok(Ok(())) => Ok(()),
+        }
+    }
+
+    /// Removes a container in which nothing runs. Without force this is a compare-and-swap: if somebody started it
+    /// meanwhile, the engine refuses.
+    pub async fn remove(&self, id: &ContainerId) -> Result<RemoveOutcome, EngineFault> {
+        let options = RemoveContainerOptionsBuilder::default().force(false).v(false).build();
+        let remove = self.docker.remove_container(id.as_str(), Some(options));
+        match tokio::time::timeout(self.timeout, remove).await {
+            Err(_) => Err(EngineFault::TimedOut(self.timeout)),
+            Ok(Ok(())) => Ok(RemoveOutcome::Removed),
+            Ok(Err(error)) => match EngineFault::from(error) {
+                EngineFault::Status { status: 404, .. } => Ok(RemoveOutcome::AlreadyGone),
+                EngineFault::Status { status: 409, message } => Ok(RemoveOutcome::Refused(message)),
+                fault => Err(fault),
+            },
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! A tolerant reading of the engine's JSON. One row that cannot be read costs that row; a document that cannot be
+//! read is a fault and never an empty list.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::fault::EngineFault;
+use crate::domain::container::{
+    Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Row, UnreadableRow,
+};
+
+/// Beyond these a row is an attack or an accident.
+const MOST_LABELS: usize = 20_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListRow {
+    id: String,
+    names: Option<Vec<String>>,
+    #[serde(default)]
+    image: String,
+    #[serde(rename = "ImageID", default)]
+    image_id: String,
+    labels: Option<BTreeMap<String, String>>,
+    state: Option<String>,
+    created: i64,
+    mounts: Option<Vec<RawMount>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawMount {
+    #[serde(rename = "Type", default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    destination: String,
+}
+
+impl From<RawMount> for Mount {
+    fn from(raw: RawMount) -> Self {
+        let source = if raw.source.is_empty() { raw.name } else { raw.source };
+        Self { kind: raw.kind, source, target: raw.destination }
+    }
+}
+
+/// Reads `GET /containers/json`.
+pub(super) fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
+    let raw: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    let mut rows: Vec<Row> = raw.iter().map(|raw| row(raw.get())).collect();
+    distrust_repeated_ids(&mut rows);
+    Ok(rows)
+}
+
+fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
+    let beginning: String = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+    EngineFault::Unintelligible(format!("{error}; it begins with `{}`", beginning.trim()))
+}
+
+fn row(json: &str) -> Row {
+    let raw: ListRow = match serde_json::from_str(json) {
+        Ok(raw) => raw,
+        Err(error) => return salvage(json, &error.to_string()),
+    };
+    let labels = raw.labels.unwrap_or_default();
+    let name = name_of(raw.names.as_deref().unwrap_or_default());
+    let problem = if labels.len() > MOST_LABELS {
+        Some(format!("it has {} labels", labels.len()))
+    } else if ContainerId::parse(&raw.id).is_none() {
+        Some(format!("`{}` is not a full container id", raw.id.chars().take(80).collect::<String>()))
+    } else {
+        None
+    };
+    match (ContainerId::parse(&raw.id), Timestamp::from_second(raw.created), problem) {
+        (Some(id), Ok(created_at), None) => Row::Container(Arc::new(Container {
+            id,
+            name,
+            image: raw.image,
+            image_id: raw.image_id,
+            labels,
+            state: ContainerState::parse(raw.state.as_deref().unwrap_or_default()),
+            created_at,
+            mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
+            inspected: Inspected::NotNeeded,
+        })),
+        (id, _, problem) => Row::Unreadable(UnreadableRow {
+            id,
+            name: (!name.is_empty()).then_some(name),
+            labels: Some(labels),
+            problem: problem.unwrap_or_else(|| "its time of creation is out of range".to_owned()),
+        }),
+    }
+}
+
+/// Takes what can be taken from a row that is not as promised.
+fn salvage(json: &str, problem: &str) -> Row {
+    let value: Value = serde_json::from_str(json).unwrap_or(Value::Null);
+    let names: Vec<String> =
+        value.get("Names").and_then(|names| names.as_array()).map_or_else(Vec::new, |names| {
+            names.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+        });
+    let name = name_of(&names);
+    let labels = match value.get("Labels") {
+        Some(Value::Null) => Some(BTreeMap::new()),
+        Some(Value::Object(labels)) => labels
+            .iter()
+            .map(|(key, value)| value.as_str().map(|value| (key.clone(), value.to_owned())))
+            .collect::<Option<BTreeMap<_, _>>>(),
+        // A row that is no object, or has no labels key, does not say whose it is.
+        _ => None,
+    };
+    Row::Unreadable(UnreadableRow {
+        id: value.get("Id").and_then(Value::as_str).and_then(ContainerId::parse),
+        name: (!name.is_empty()).then_some(name),
+        labels,
+        problem: problem.to_owned(),
+    })
+}
+
+/// Names come with a leading slash; more slashes are aliases of legacy links.
+fn name_of(names: &[String]) -> String {
+    let plain =
+        names.iter().map(|name| name.strip_prefix('/').unwrap_or(name)).find(|name| !name.contains('/'));
+    plain.unwrap_or_default().to_owned()
+}
+
+/// Two rows with one id contradict each other; neither can be relied on.
+fn distrust_repeated_ids(rows: &mut [Row]) {
+    let mut seen: HashMap<ContainerId, usize> = HashMap::new();
+    for row in rows.iter() {
+        if let Row::Container(container) = row {
+            *seen.entry(container.id.clone()).or_default() += 1;
+        }
+    }
+    if seen.len() == rows.len() {
+        return;
+    }
+    for row in rows.iter_mut() {
+        if let Row::Container(container) = row
+            && seen.get(&container.id).is_some_and(|count| *count > 1)
+        {
+            *row = Row::Unreadable(UnreadableRow {
+                id: Some(container.id.clone()),
+                name: Some(container.name.clone()),
+                labels: Some(container.labels.clone()),
+                problem: "its id stands in several rows".to_owned(),
+            });
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawInspect {
+    id: String,
+    #[serde(default)]
+    name: String,
+    created: String,
+    #[serde(default)]
+    image: String,
+    state: RawState,
+    config: RawConfig,
+    #[serde(rename = "ExecIDs")]
+    exec_ids: Option<Vec<String>>,
+    mounts: Option<Vec<RawMount>>,
+    host_config: Option<RawHostConfig>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawState {
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    started_at: String,
+    #[serde(default)]
+    finished_at: String,
+    exit_code: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawConfig {
+    #[serde(default)]
+    image: String,
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawHostConfig {
+    tmpfs: Option<BTreeMap<String, String>>,
+}
+
+/// An inspected container and the exec instances the engine knows of, running or not.
+pub(super) struct DecodedInspect {
+    pub(super) container: Container,
+    pub(super) inspection: Inspection,
+    pub(super) exec_ids: Vec<String>,
+}
+
+/// Reads `GET /containers/{id}/json`.
+pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
+    let raw: RawInspect = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    let id = ContainerId::parse(&raw.id)
+        .ok_or_else(|| EngineFault::Unintelligible("the inspected container has no full id".to_owned()))?;
+    let created_at = raw
+        .created
+        .parse()
+        .map_err(|_| EngineFault::Unintelligible(format!("`{}` is not a time of creation", raw.created)))?;
+    let inspection = Inspection {
+        image_reference: raw.config.image.clone(),
+        started_at: moment(&raw.state.started_at),
+        finished_at: moment(&raw.state.finished_at),
+        exit_code: raw.state.exit_code,
+        running_execs: 0,
+        tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
+    };
+    let container = Container {
+        id,
+        name: raw.name.strip_prefix('/').unwrap_or(&raw.name).to_owned(),
+        image: raw.config.image,
+        image_id: raw.image,
+        labels: raw.config.labels.unwrap_or_default(),
+        state: ContainerState::parse(&raw.state.status),
+        created_at,
+        mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
+        inspected: Inspected::NotNeeded,
+    };
+    Ok(DecodedInspect { container, inspection, exec_ids: raw.exec_ids.unwrap_or_default() })
+}
+
+/// The engines write the year 1 for "never".
+fn moment(text: &str) -> Option<Timestamp> {
+    let moment: Timestamp = text.parse().ok()?;
+    (moment > Timestamp::UNIX_EPOCH).then_some(moment)
+}
+
+/// Reads `GET /exec/{id}/json`: whether the command runs.
+pub(super) fn exec_runs(body: &[u8]) -> Result<bool, EngineFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct RawExec {
+        running: bool,
+    }
+    let raw: RawExec = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    Ok(raw.running)
+}
+
+/// Reads `GET /images/{reference}/json`: the id, and the labels that containers inherit.
+pub(super) fn image(body: &[u8]) -> Result<(String, BTreeMap<String, String>), EngineFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct RawImage {
+        id: String,
+        config: Option<RawImageConfig>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct RawImageConfig {
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let raw: RawImage = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    Ok((raw.id, raw.config.and_then(|config| config.labels).unwrap_or_default()))
+}
+
+/// Reads `GET /version`: the product and its version.
+pub(super) fn version(body: &[u8]) -> Result<(String, String), EngineFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct RawVersion {
+        version: String,
+        #[serde(default)]
+        components: Option<Vec<RawComponent>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct RawComponent {
+        #[serde(default)]
+        name: String,
+    }
+    let raw: RawVersion = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    let components = raw.components.unwrap_or_default();
+    let podman = components.iter().any(|component| component.name.contains("Podman"));
+    Ok((if podman { "Podman" } else { "Docker" }.to_owned(), raw.version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(digit: char) -> String {
+        digit.to_string().repeat(64)
+    }
+
+    fn good(digit: char) -> String {
+        format!(
+            r#"{{"Id":"{}","Names":["/box-{digit}"],"Image":"i","ImageID":"sha256:1","Labels":{{"a":"b"}},"State":"running","Created":1700000000,"Mounts":[]}}"#,
+            id(digit)
+        )
+    }
+
+    fn listed(rows: &[String]) -> Vec<Row> {
+        list(format!("[{}]", rows.join(",")).as_bytes()).unwrap()
+    }
+
+    fn containers(rows: &[Row]) -> usize {
+        rows.iter().filter(|row| matches!(row, Row::Container(_))).count()
+    }
+
+    #[test]
+    fn one_bad_row_costs_one_row() {
+        let bad = [
+            "null".to_owned(),
+            "7".to_owned(),
+            "[]".to_owned(),
+            "{}".to_owned(),
+            good('a').replace("1700000000", "\"soon\""),
+            good('a').replace("1700000000", "9223372036854775807"),
+            good('a').replace(r#""a":"b""#, r#""a":7"#),
+            good('a').replace(&id('a'), "abc"),
+            good('a').replace(r#""Id""#, r#""Di""#),
+        ];
+        for bad in bad {
+            let rows = listed(&[good('1'), bad.clone(), good('2')]);
+            assert_eq!((rows.len(), containers(&rows)), (3, 2), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nulls_where_engines_send_them_are_nothing_special() {
+        let row = good('a')
+            .replace(r#"{"a":"b"}"#, "null")
+            .replace(r#"["/box-a"]"#, "null")
+            .replace(r#""Mounts":[]"#, r#""Mounts":null"#);
+        let rows = listed(&[row]);
+        let Row::Container(container) = &rows[0] else { panic!("{rows:?}") };
+        assert!(container.labels.is_empty() && container.name.is_empty());
+        let rows = listed(&[good('a').replace(r#""running""#, "null")]);
+        let Row::Container(container) = &rows[0] else { panic!("{rows:?}") };
+        assert_eq!(container.state, ContainerState::Unrecognised(String::new()));
+    }
+
+    #[test]
+    fn an_unknown_state_is_kept_as_the_engine_said_it() {
+        let rows = listed(&[good('a').replace("running", "stopped")]);
+        let Row::Container(container) = &rows[0] else { panic!("{rows:?}") };
+        assert_eq!(container.state, ContainerState::Unrecognised("stopped".to_owned()));
+    }
+
+    #[test]
+    fn rows_that_share_an_id_are_not_relied_on() {
+        let rows = listed(&[good('a'), good('b'), good('a')]);
+        assert_eq!(containers(&rows), 1);
+    }
+
+    #[test]
+    fn what_is_no_list_is_a_fault_and_never_an_empty_list() {
+        for body in ["", "{}", "<html>", "[{\"Id\":", "null", r#"{"message":"boom"}"#] {
+            assert!(list(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn salvaged_rows_keep_what_tells_whose_they_are() {
+        let rows = listed(&[good('a').replace("1700000000", "null")]);
+        let Row::Unreadable(row) = &rows[0] else { panic!("{rows:?}") };
+        assert_eq!(row.name.as_deref(), Some("box-a"));
+        assert_eq!(row.labels.as_ref().unwrap()["a"], "b");
+        assert!(row.id.is_some());
+    }
+
+    #[test]
+    fn the_year_one_means_never() {
+        assert_eq!(moment("0001-01-01T00:00:00Z"), None);
+        assert_eq!(moment(""), None);
+        assert!(moment("2026-02-22T10:00:00.123456789Z").is_some());
+    }
+}

@@ -1,0 +1,175 @@
+//! Looking at an engine: list, inspect, images, events. Nothing here can change anything.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::models::EventMessage;
+use bollard::query_parameters::EventsOptionsBuilder;
+use futures_util::{Stream, StreamExt};
+
+use super::decode;
+use super::endpoint::{Attempt, Endpoint};
+use super::fault::EngineFault;
+use super::transport::{Access, Transport};
+use crate::domain::container::{Container, ContainerId, Inspected, Row};
+
+/// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
+/// nothing but `GET` and `HEAD` out.
+#[derive(Clone, Debug)]
+pub struct EngineView {
+    endpoint: Endpoint,
+    transport: Transport,
+    timeout: Duration,
+}
+
+/// What an engine calls itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// `Docker` or `Podman`.
+    pub product: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl fmt::Display for EngineInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.product, self.version)
+    }
+}
+
+/// A hint that something changed. Hints get lost; whoever wants to know lists again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineEvent {
+    /// Something happened to this container.
+    Container(ContainerId),
+    /// Something happened to an image or a tag.
+    Image,
+}
+
+impl EngineView {
+    /// A view of the engine at `endpoint`; nothing is sent yet. Every call ends within `timeout`.
+    pub fn new(endpoint: Endpoint, timeout: Duration) -> Self {
+        let transport = Transport::new(&endpoint.address, Access::Look);
+        Self { endpoint, transport, timeout }
+    }
+
+    /// The first endpoint that answers, or every attempt and why it failed. All of them together may take `timeout`.
+    pub async fn first_that_answers(
+        endpoints: &[Endpoint],
+        timeout: Duration,
+    ) -> Result<(Self, EngineInfo), Vec<Attempt>> {
+        let mut attempts = Vec::new();
+        for endpoint in endpoints {
+            let view = Self::new(endpoint.clone(), timeout);
+            match view.info().await {
+                Ok(info) => return Ok((view, info)),
+                Err(fault) => attempts.push(Attempt { endpoint: endpoint.clone(), fault }),
+            }
+        }
+        Err(attempts)
+    }
+
+    /// The same engine with another limit on each call.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        Self { timeout, ..self.clone() }
+    }
+
+    /// Where this engine is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What the engine calls itself.
+    pub async fn info(&self) -> Result<EngineInfo, EngineFault> {
+        let body = self.transport.get("/version", self.timeout).await?;
+        let (product, version) = decode::version(&body)?;
+        Ok(EngineInfo { product, version })
+    }
+
+    /// Every container on the engine, whoever it belongs to.
+    pub async fn list(&self) -> Result<Vec<Row>, EngineFault> {
+        let body = self.transport.get("/containers/json?all=true", self.timeout).await?;
+        decode::list(&body)
+    }
+
+    /// One container, or `None` when it is gone. The answer's id is compared: an engine that no longer knows an id
+    /// tries it as a name, and somebody's container may be named so.
+    pub async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
+        let body = match self.transport.get(&format!("/containers/{id}/json"), self.timeout).await {
+            Err(fault) if fault.is_not_found() => return Ok(None),
+            body => body?,
+        };
+        let decode::DecodedInspect { mut container, mut inspection, exec_ids } = decode::inspect(&body)?;
+        if container.id != *id {
+            return Ok(None);
+        }
+        for exec_id in &exec_ids {
+            inspection.running_execs += usize::from(self.exec_runs(exec_id).await?);
+        }
+        container.inspected = Inspected::Facts(inspection);
+        Ok(Some(Arc::new(container)))
+    }
+
+    async fn exec_runs(&self, exec_id: &str) -> Result<bool, EngineFault> {
+        if exec_id.is_empty() || !exec_id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(EngineFault::Unintelligible("an exec id is not one".to_owned()));
+        }
+        match self.transport.get(&format!("/exec/{exec_id}/json"), self.timeout).await {
+            // It ended between the two questions.
+            Err(fault) if fault.is_not_found() => Ok(false),
+            body => decode::exec_runs(&body?),
+        }
+    }
+
+    /// The id and labels of the image that a reference or id names; `None` when it names nothing.
+    pub async fn image(
+        &self,
+        reference: &str,
+    ) -> Result<Option<(String, BTreeMap<String, String>)>, EngineFault> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@+".contains(&byte);
+        if reference.is_empty() || !reference.bytes().all(plain) || reference.contains("..") {
+            return Err(EngineFault::Unintelligible("the image reference is not one".to_owned()));
+        }
+        match self.transport.get(&format!("/images/{reference}/json"), self.timeout).await {
+            Err(fault) if fault.is_not_found() => Ok(None),
+            body => decode::image(&body?).map(Some),
+        }
+    }
+
+    /// Hints about containers and images, until the engine ends the stream. The first answer must come in time;
+    /// after that silence is normal.
+    pub async fn events(
+        &self,
+    ) -> Result<impl Stream<Item = Result<EngineEvent, EngineFault>> + use<>, EngineFault> {
+        // A stream that never starts must be told from one on which nothing happens.
+        self.transport.get("/_ping", self.timeout).await?;
+        let filters = HashMap::from([("type", vec!["container", "image"])]);
+        let options = EventsOptionsBuilder::default().filters(&filters).build();
+        let stream = self.transport.bollard()?.events(Some(options));
+        Ok(stream.filter_map(|message| async move {
+            match message {
+                Ok(message) => event(&message).map(Ok),
+                Err(error) => Some(Err(EngineFault::from(error))),
+            }
+        }))
+    }
+}
+
+fn event(message: &EventMessage) -> Option<EngineEvent> {
+    use bollard::models::EventMessageTypeEnum as Kind;
+    match message.typ? {
+        Kind::IMAGE => Some(EngineEvent::Image),
+        Kind::CONTAINER => {
+            let id = message.actor.as_ref()?.id.as_deref()?;
+            // Attaching and reading are no changes.
+            let idle =
+                ["attach", "detach", "top", "copy", "export", "archive-path", "extract-to-dir", "resize"];
+            let action = message.action.as_deref().unwrap_or_default();
+            (!idle.contains(&action)).then(|| ContainerId::parse(id).map(EngineEvent::Container))?
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,23 @@
+//! sandkeeper: a terminal console for the sandbox containers that agent systems leave on a host.
+//!
+//! The map of the house, in the direction in which data flows:
+//!
+//! - [`engine`] and [`sessions`] read facts: containers from the engine, sessions from the application's database.
+//! - [`watch`] assembles them into a [`domain::Snapshot`], each kind of fact with its age.
+//! - [`domain`] is pure: [`domain::classify`] turns a snapshot into verdicts with their evidence,
+//!   [`domain::plan()`] turns verdicts and an intent into a plan.
+//! - [`profiles`] and [`config`] say what to look for and by which rules.
+//! - [`cli`] shows the result, as a table for people and as JSON for programs.
+//! - [`text`] is the boundary that everything from outside crosses before a person sees it.
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test that fails to unwrap has failed"))]
+
+pub mod cli;
+pub mod config;
+pub mod document;
+pub mod domain;
+pub mod engine;
+pub mod environment;
+pub mod profiles;
+pub mod sessions;
+pub mod text;
+pub mod watch;

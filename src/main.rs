@@ -1,0 +1,16 @@
+//! The `sandkeeper` program: arguments in, exit code out; everything else is in the library.
+
+use std::process::ExitCode;
+
+use color_eyre::config::HookBuilder;
+use sandkeeper::cli;
+
+fn main() -> ExitCode {
+    // A panic is our mistake: it is told in one place and never as a bare back trace.
+    let hooks = HookBuilder::blank().panic_section("This is a bug in sandkeeper; nothing was changed by it.");
+    if let Err(error) = hooks.install() {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
+    cli::main(std::env::args_os())
+}

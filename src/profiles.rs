@@ -1,0 +1,171 @@
+//! The profile library: the built-in profiles, and the user's own, which add to them or override them.
+//!
+//! A user's file that cannot be used is never skipped silently. If it overrides a built-in profile, that one still
+//! recognises the containers, and every one of them is `unknown` until the file is right.
+
+mod raw;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::document::{Document, DocumentError};
+use crate::domain::Profile;
+use crate::domain::profile::StoreRule;
+use crate::sessions::check_query;
+use crate::text::closest;
+
+/// The profiles that come with the program: name and text.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("native", include_str!("../assets/profiles/native.toml")),
+    ("parachute", include_str!("../assets/profiles/parachute.toml")),
+];
+
+/// Where a profile comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It came with the program.
+    BuiltIn,
+    /// The user's file.
+    File(PathBuf),
+}
+
+/// A profile in use.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The profile.
+    pub profile: Arc<Profile>,
+    /// Its text.
+    pub source: Arc<str>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Why the user's version of it could not be used.
+    pub broken: Option<String>,
+}
+
+/// All profiles that can be used, and what is wrong with the others.
+#[derive(Clone, Debug, Default)]
+pub struct Library {
+    /// Usable profiles, by name.
+    pub entries: Vec<Entry>,
+    /// The user's files that could not be used, each with its reason.
+    pub problems: Vec<String>,
+}
+
+/// A profile was asked for that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no profile `{name}`; {fix}")]
+pub struct NoSuchProfile {
+    name: String,
+    fix: String,
+}
+
+impl Library {
+    /// Loads the built-in profiles and those in `folder`.
+    pub fn load(folder: Option<&Path>) -> Self {
+        let mut library = Self::default();
+        for (name, source) in BUILT_IN {
+            match parse(name, source) {
+                Ok(profile) => library.put(profile, source, Origin::BuiltIn),
+                Err(error) => library.problems.push(error.to_string()),
+            }
+        }
+        if let Some(folder) = folder {
+            library.load_folder(folder);
+        }
+        library.entries.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
+        library
+    }
+
+    fn load_folder(&mut self, folder: &Path) {
+        let listing = match std::fs::read_dir(folder) {
+            Ok(listing) => listing,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) => {
+                self.problems
+                    .push(format!("the profile folder {} cannot be read: {error}", folder.display()));
+                return;
+            }
+        };
+        let mut files: Vec<PathBuf> = Vec::new();
+        for entry in listing {
+            match entry {
+                Ok(entry) => files.push(entry.path()),
+                Err(error) => self
+                    .problems
+                    .push(format!("the profile folder {} cannot be read: {error}", folder.display())),
+            }
+        }
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        files.sort();
+        for path in files {
+            let file = path.display().to_string();
+            let loaded = std::fs::read_to_string(&path)
+                .map_err(|error| format!("{file}: cannot be read: {error}"))
+                .and_then(|source| match parse(&file, &source) {
+                    Ok(profile) => Ok((profile, source)),
+                    Err(error) => Err(error.to_string()),
+                });
+            match loaded {
+                Ok((profile, source)) => self.put(profile, &source, Origin::File(path)),
+                Err(problem) => self.distrust(&path, problem),
+            }
+        }
+    }
+
+    fn put(&mut self, profile: Profile, source: &str, origin: Origin) {
+        self.entries.retain(|entry| entry.profile.name != profile.name);
+        self.entries.push(Entry { profile: Arc::new(profile), source: source.into(), origin, broken: None });
+    }
+
+    /// A broken file named like a profile was meant to replace it: its containers can no longer be judged.
+    fn distrust(&mut self, path: &Path, problem: String) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        for entry in self.entries.iter_mut().filter(|entry| entry.profile.name.as_str() == stem) {
+            entry.broken = Some(format!("your profile cannot be used: {problem}"));
+        }
+        self.problems.push(problem);
+    }
+
+    /// The profile of this name.
+    pub fn find(&self, name: &str) -> Result<&Entry, NoSuchProfile> {
+        let names = || self.entries.iter().map(|entry| entry.profile.name.as_str());
+        self.entries.iter().find(|entry| entry.profile.name.as_str() == name).ok_or_else(|| NoSuchProfile {
+            name: name.to_owned(),
+            fix: match closest(name, names()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("the profiles here are {}", names().collect::<Vec<_>>().join(", ")),
+            },
+        })
+    }
+
+    /// The profiles to use: those named, or all.
+    pub fn select(&self, names: &[String]) -> Result<Vec<Entry>, NoSuchProfile> {
+        if names.is_empty() {
+            return Ok(self.entries.clone());
+        }
+        let mut chosen: Vec<Entry> = Vec::new();
+        for name in names {
+            let entry = self.find(name)?;
+            if !chosen.iter().any(|known| known.profile.name == entry.profile.name) {
+                chosen.push(entry.clone());
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// Reads a profile and checks everything that can be checked without a host, its SQL included.
+pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
+    let document = Document { file, text };
+    let profile = raw::read(document)?;
+    if let StoreRule::Sqlite { queries, .. } = &profile.store {
+        for query in queries {
+            check_query(query).map_err(|what| {
+                let start = text.find(query.sql.as_str()).unwrap_or_default();
+                let fix = "the query may use only what `requires` lists, and must name its result columns as a session's";
+                document.error(start..start, &format!("sql (query `{}`)", query.name), what, fix)
+            })?;
+        }
+    }
+    Ok(profile)
+}

@@ -1,0 +1,14 @@
+//! Session stores: reading the application's own record of who is working. Read-only, always.
+//!
+//! A store that cannot be read is a [`StoreFault`] with its own sentence and hint; it never looks like a store
+//! without sessions.
+
+mod fault;
+mod locate;
+mod set;
+mod sqlite;
+mod time;
+
+pub use fault::StoreFault;
+pub use set::{NamedStore, StoreSet};
+pub use sqlite::{Answer, Limits, SqliteReader, check_query};

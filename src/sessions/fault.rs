@@ -1,0 +1,86 @@
+//! Everything that can be wrong with a session store, each with its own sentence and what to try.
+
+use thiserror::Error;
+
+/// Why a session store gives no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StoreFault {
+    /// There is nothing at the path.
+    #[error("no such file")]
+    NotFound,
+    /// Nothing matches the places a profile names.
+    #[error("no session database was found there")]
+    NoneFound,
+    /// There is something, but not a file.
+    #[error("it is a {0}, not a database file")]
+    NotAFile(&'static str),
+    /// The file or its folder may not be read.
+    #[error("permission denied")]
+    PermissionDenied,
+    /// Zero bytes.
+    #[error("the file is empty, which no database is")]
+    Empty,
+    /// Not SQLite, or damaged.
+    #[error("it is not a readable SQLite database ({0})")]
+    NotADatabase(String),
+    /// Somebody holds an exclusive lock.
+    #[error("it is locked by another program")]
+    Locked,
+    /// A WAL database needs a file beside it that cannot be made.
+    #[error("it is in WAL mode, and its -shm file can neither be opened nor be made in its folder")]
+    WalUnreadable,
+    /// A crashed writer left a journal that must be rolled back first.
+    #[error("a writer crashed and left a journal that only it can roll back")]
+    HotJournal,
+    /// The file at the path is another one than before.
+    #[error("the file was replaced by another one since the last look")]
+    Replaced,
+    /// No query variant fits.
+    #[error("its tables are not of a known form: {0}")]
+    SchemaUnknown(String),
+    /// A row cannot be understood; it could claim anything.
+    #[error("a row cannot be understood: {0}")]
+    BadRow(String),
+    /// More sessions than are read.
+    #[error("it holds more than {0} sessions")]
+    TooManyRows(usize),
+    /// The answer took too long.
+    #[error("it did not answer in time")]
+    TimedOut,
+    /// The read before this one has not come back.
+    #[error("an earlier read of it still hangs")]
+    Stuck,
+    /// Anything else SQLite or the system said.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl StoreFault {
+    /// What to try.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotFound | Self::NoneFound => "name the database with `--db SYSTEM=PATH`",
+            Self::NotAFile(_) => "name the database file itself with `--db SYSTEM=PATH`",
+            Self::PermissionDenied => {
+                "give this user read access to the file, its -wal and -shm, and its folder"
+            }
+            Self::Empty => "check that this is the application's database and that it has been started once",
+            Self::NotADatabase(_) => "check the path; if it is right, the database is damaged or encrypted",
+            Self::Locked => "it clears by itself when the other program lets go",
+            Self::WalUnreadable => {
+                "run as a user who may write in that folder, or while the application is running"
+            }
+            Self::HotJournal => "start the application once, so that it repairs its database",
+            Self::Replaced => "the next look reads the new file",
+            Self::SchemaUnknown(_) => {
+                "the application is newer or older than the profile; add a query variant to it"
+            }
+            Self::BadRow(_) => "look at that row, or correct the profile's query",
+            Self::TooManyRows(_) => "let the profile's query leave out sessions that ended long ago",
+            Self::TimedOut | Self::Stuck => {
+                "try a longer `--timeout`; check the disk or network the file is on"
+            }
+            Self::Failed(_) => "`sandkeeper doctor` shows what was tried",
+        }
+    }
+}

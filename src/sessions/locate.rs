@@ -1,0 +1,144 @@
+//! Where the stores are: path patterns with `~`, `$VARIABLE`, `*` and `{capture}`, expanded on this host.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::fault::StoreFault;
+use crate::environment::Environment;
+
+/// A store that a pattern led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) path: PathBuf,
+    pub(super) captures: BTreeMap<String, String>,
+}
+
+/// All paths that fit the pattern. A pattern without wildcards always yields its path, there or not. A folder that
+/// is missing yields nothing; one that cannot be looked into is a fault.
+pub(super) fn locate(pattern: &str, environment: &Environment) -> Result<Vec<Located>, StoreFault> {
+    let Some(expanded) = expand(pattern, environment) else { return Ok(Vec::new()) };
+    let mut found = vec![Located { path: PathBuf::new(), captures: BTreeMap::new() }];
+    for component in Path::new(&expanded).components() {
+        let text = component.as_os_str().to_string_lossy();
+        if !text.contains(['*', '{']) {
+            for located in &mut found {
+                located.path.push(component);
+            }
+            continue;
+        }
+        let mut deeper = Vec::new();
+        for located in found {
+            for name in names_in(&located.path)? {
+                let mut captures = located.captures.clone();
+                if matches_component(&text, &name, &mut captures) {
+                    deeper.push(Located { path: located.path.join(&name), captures });
+                }
+            }
+        }
+        deeper.retain(|located| located.path.exists());
+        deeper.sort_by(|a, b| a.path.cmp(&b.path));
+        found = deeper;
+    }
+    let wild = expanded.contains(['*', '{']);
+    found.retain(|located| !wild || located.path.exists());
+    Ok(found)
+}
+
+/// `None` when a variable without a default is not set: the place does not exist on this host.
+fn expand(pattern: &str, environment: &Environment) -> Option<String> {
+    let rooted = match pattern.strip_prefix("~/") {
+        Some(rest) => environment.home.join(rest).to_string_lossy().into_owned(),
+        None => pattern.to_owned(),
+    };
+    let mut expanded = String::new();
+    let mut rest = rooted.as_str();
+    while let Some((before, after)) = rest.split_once('$') {
+        let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
+        expanded.push_str(before);
+        expanded.push_str(&environment.variable(&after[..end])?);
+        rest = &after[end..];
+    }
+    expanded.push_str(rest);
+    Some(expanded)
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>, StoreFault> {
+    let listing = match std::fs::read_dir(folder) {
+        Ok(listing) => listing,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(StoreFault::PermissionDenied);
+        }
+        Err(error) => return Err(StoreFault::Failed(error.to_string())),
+    };
+    listing
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| StoreFault::Failed(error.to_string()))
+}
+
+/// One path component: `*` stands for anything, `{name}` too and remembers it.
+fn matches_component(pattern: &str, name: &str, captures: &mut BTreeMap<String, String>) -> bool {
+    let Some(start) = pattern.find(['*', '{']) else { return pattern == name };
+    let Some(rest) = name.strip_prefix(&pattern[..start]) else { return false };
+    let (capture, after) = match pattern[start..].strip_prefix('{').and_then(|inside| inside.split_once('}'))
+    {
+        Some((capture, after)) => (Some(capture), after),
+        None => (None, &pattern[start + 1..]),
+    };
+    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    for end in ends.filter(|end| *end > 0 || capture.is_none()) {
+        let mut inner = captures.clone();
+        if let Some(capture) = capture {
+            inner.insert(capture.to_owned(), rest[..end].to_owned());
+        }
+        if matches_component(after, &rest[end..], &mut inner) {
+            *captures = inner;
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn environment(home: &Path) -> Environment {
+        Environment { home: home.to_owned(), variables: HashMap::from([("BASE".into(), "base".into())]) }
+    }
+
+    #[test]
+    fn captures_name_what_a_component_stood_for() {
+        let home = tempfile::tempdir().unwrap();
+        for profile in ["work", "play"] {
+            let folder = home.path().join("agents").join(profile);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("state.db"), "x").unwrap();
+        }
+        std::fs::create_dir_all(home.path().join("agents/empty")).unwrap();
+        let found = locate("~/agents/{profile}/state.db", &environment(home.path())).unwrap();
+        let profiles: Vec<&str> = found.iter().map(|located| located.captures["profile"].as_str()).collect();
+        assert_eq!(profiles, ["play", "work"]);
+    }
+
+    #[test]
+    fn a_plain_path_is_yielded_whether_it_exists_or_not() {
+        let home = tempfile::tempdir().unwrap();
+        let found = locate("~/$BASE/x.db", &environment(home.path())).unwrap();
+        assert_eq!(found[0].path, home.path().join("base/x.db"));
+        assert!(locate("$NOT_SET/x.db", &environment(home.path())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn components_match_whole_names() {
+        let matches = |pattern, name| matches_component(pattern, name, &mut BTreeMap::new());
+        assert!(matches("*.db", "a.db") && matches("*", "anything") && matches("a{x}c", "abc"));
+        assert!(!matches("*.db", "a.dbx") && !matches("a{x}c", "ac"), "a capture stands for something");
+    }
+}

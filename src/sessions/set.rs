@@ -1,0 +1,158 @@
+//! All stores of one system: found by the profile's patterns or named by the operator, read one after the other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::fault::StoreFault;
+use super::locate::{Located, locate};
+use super::sqlite::{Limits, SqliteReader, fits};
+use crate::domain::Profile;
+use crate::domain::profile::{Query, StoreRule};
+use crate::domain::snapshot::{Reading, StoreFacts};
+use crate::environment::Environment;
+
+/// A store the operator named.
+#[derive(Clone, Debug)]
+pub struct NamedStore {
+    /// Where it is.
+    pub path: PathBuf,
+    /// For a store named without its system: the query variants of the other systems. If one of those fits and none
+    /// of this system's does, the store is not this system's.
+    pub others: Vec<Query>,
+}
+
+/// The stores of one system. A store that was seen once is never forgotten: if it vanishes, that is a fault and
+/// not the end of its sessions.
+#[derive(Debug)]
+pub struct StoreSet {
+    patterns: Vec<String>,
+    queries: Vec<Query>,
+    named: Vec<NamedStore>,
+    environment: Environment,
+    limits: Limits,
+    stores: BTreeMap<PathBuf, Store>,
+}
+
+#[derive(Debug)]
+struct Store {
+    reader: SqliteReader,
+    facts: StoreFacts,
+}
+
+impl StoreSet {
+    /// The stores a profile describes, or those the operator named instead.
+    pub fn new(profile: &Profile, named: Vec<NamedStore>, environment: Environment, limits: Limits) -> Self {
+        let (patterns, queries, named) = match &profile.store {
+            StoreRule::None => (Vec::new(), Vec::new(), Vec::new()),
+            StoreRule::Sqlite { paths, queries } => (paths.clone(), queries.clone(), named),
+        };
+        Self { patterns, queries, named, environment, limits, stores: BTreeMap::new() }
+    }
+
+    /// Whether the operator named a store for this system and no other, which must then be there.
+    pub fn is_named(&self) -> bool {
+        self.named.iter().any(|named| named.others.is_empty())
+    }
+
+    /// Looks for the stores and reads each. Never empty for a system that has a store: if none is found, that is a
+    /// fault of its own.
+    pub fn read(&mut self) -> Vec<StoreFacts> {
+        if self.queries.is_empty() {
+            return Vec::new();
+        }
+        let mut facts = Vec::new();
+        self.named.retain(|named| !belongs_elsewhere(named, &self.queries, self.limits));
+        for path in self.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>() {
+            self.meet(Located { path, captures: BTreeMap::new() });
+        }
+        if self.named.is_empty() {
+            for pattern in self.patterns.clone() {
+                match locate(&pattern, &self.environment) {
+                    // A place where nothing ever was is one of several the profile offers.
+                    Ok(found) => {
+                        for located in found.into_iter().filter(|located| may_exist(&located.path)) {
+                            self.meet(located);
+                        }
+                    }
+                    Err(fault) => facts.push(faulty(&pattern, &fault)),
+                }
+            }
+        }
+        for store in self.stores.values_mut() {
+            store.read();
+            facts.push(store.facts.clone());
+        }
+        if facts.is_empty() {
+            facts.push(faulty(&self.patterns.join(", "), &StoreFault::NoneFound));
+        }
+        facts
+    }
+
+    fn meet(&mut self, located: Located) {
+        let (queries, limits) = (&self.queries, self.limits);
+        self.stores.entry(located.path.clone()).or_insert_with(|| Store {
+            reader: SqliteReader::new(located.path.clone(), queries.clone(), limits),
+            facts: StoreFacts {
+                path: located.path.display().to_string(),
+                exists: true,
+                captures: located.captures,
+                variant: None,
+                sessions: Reading::default(),
+            },
+        });
+    }
+
+    /// The facts when not even the first read came back.
+    pub fn never_read() -> StoreFacts {
+        faulty("the session store", &StoreFault::TimedOut)
+    }
+
+    /// The facts as they were, after a read that did not come back.
+    pub fn stuck(facts: &[StoreFacts]) -> Vec<StoreFacts> {
+        let stuck = |facts: &StoreFacts| StoreFacts {
+            sessions: facts.sessions.with_fault(sentence(&StoreFault::Stuck)),
+            ..facts.clone()
+        };
+        facts.iter().map(stuck).collect()
+    }
+}
+
+impl Store {
+    fn read(&mut self) {
+        match self.reader.read() {
+            Ok(answer) => {
+                self.facts.variant = Some(answer.variant);
+                self.facts.sessions =
+                    Reading { value: answer.sessions, at: Some(Timestamp::now()), fault: None };
+            }
+            Err(fault) => self.facts.sessions = self.facts.sessions.with_fault(sentence(&fault)),
+        }
+    }
+}
+
+/// Whether a store named without its system is surely another system's: a store in doubt stays everybody's.
+fn belongs_elsewhere(named: &NamedStore, ours: &[Query], limits: Limits) -> bool {
+    let fits = |queries: &[Query]| fits(&named.path, queries, limits);
+    !named.others.is_empty() && fits(ours) == Ok(false) && fits(&named.others) == Ok(true)
+}
+
+/// Whether something is at the path, or nobody can say because a folder above may not be looked into.
+fn may_exist(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true) || path.symlink_metadata().is_ok()
+}
+
+fn sentence(fault: &StoreFault) -> String {
+    format!("{fault}; {}", fault.hint())
+}
+
+fn faulty(path: &str, fault: &StoreFault) -> StoreFacts {
+    StoreFacts {
+        path: path.to_owned(),
+        exists: !matches!(fault, StoreFault::NoneFound),
+        captures: BTreeMap::new(),
+        variant: None,
+        sessions: Reading::failed(sentence(fault)),
+    }
+}

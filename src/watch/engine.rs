@@ -1,0 +1,276 @@
+//! The engine's side of a snapshot: list, inspect what an inspect can change the verdict of, ask about images.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use jiff::Timestamp;
+use tokio::sync::{mpsc, watch};
+
+use super::images::{ImageCache, is_image_id};
+use super::{Backoff, Cadence};
+use crate::domain::container::{Container, ContainerId, Inspected, Row};
+use crate::domain::profile::{Match, Profile};
+use crate::domain::snapshot::{Host, Images, Reading};
+use crate::engine::{Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
+
+const QUESTIONS_AT_ONCE: usize = 16;
+/// Running containers are inspected again after this long even if no event spoke of them.
+const INSPECTION_LIFETIME: Duration = Duration::from_secs(30);
+/// Events come in bursts; one look serves the whole burst.
+const BURST: Duration = Duration::from_millis(50);
+
+/// What the engine said.
+#[derive(Clone, Debug, Default)]
+pub struct EngineFacts {
+    /// Which host.
+    pub host: Host,
+    /// Its containers.
+    pub rows: Reading<Vec<Row>>,
+    /// Its images.
+    pub images: Images,
+}
+
+impl EngineFacts {
+    /// Whether a container of this system is, or may be, on the engine.
+    pub(super) fn shows(&self, profile: &Profile) -> bool {
+        self.rows.value.iter().any(|row| match row {
+            Row::Container(container) => !matches!(profile.recognise(container), Match::Foreign),
+            Row::Unreadable(row) => row.labels.as_ref().is_some_and(|labels| profile.matches_labels(labels)),
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EngineWatcher {
+    endpoints: Vec<Endpoint>,
+    profiles: Vec<Arc<Profile>>,
+    budget: Duration,
+    connected: Option<EngineView>,
+    attempts: Vec<Attempt>,
+    facts: EngineFacts,
+    images: ImageCache,
+    inspections: HashMap<ContainerId, (Instant, Arc<Container>)>,
+    /// Whether inspections can be relied on until an event says otherwise.
+    events_flow: bool,
+    distrust_emptiness: bool,
+}
+
+impl EngineWatcher {
+    pub(super) fn new(endpoints: Vec<Endpoint>, profiles: Vec<Arc<Profile>>, budget: Duration) -> Self {
+        let endpoint = endpoints.first().map(|endpoint| endpoint.address.to_string()).unwrap_or_default();
+        let host = Host { endpoint, engine: None };
+        Self {
+            endpoints,
+            profiles,
+            budget,
+            connected: None,
+            attempts: Vec::new(),
+            facts: EngineFacts { host, ..EngineFacts::default() },
+            images: ImageCache::default(),
+            inspections: HashMap::new(),
+            events_flow: false,
+            distrust_emptiness: true,
+        }
+    }
+
+    pub(super) fn failed_attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Looks once. A failure keeps the last good answer and says why it is old.
+    pub(super) async fn observe(&mut self) -> EngineFacts {
+        let deadline = Instant::now() + self.budget;
+        match self.look(deadline).await {
+            Ok((rows, images)) => {
+                self.facts.rows = Reading::good(rows, Timestamp::now());
+                self.facts.images = images;
+            }
+            Err(fault) => {
+                self.connected = None;
+                self.inspections.clear();
+                self.facts.rows = self.facts.rows.with_fault(fault);
+            }
+        }
+        self.facts.clone()
+    }
+
+    async fn look(&mut self, deadline: Instant) -> Result<(Vec<Row>, Images), String> {
+        let engine = self.connect(deadline).await?;
+        let sentence = |fault: EngineFault| format!("{fault}; {}", fault.hint());
+        let mut rows = engine.within(remaining(deadline)).list().await.map_err(sentence)?;
+        let before = self.facts.rows.value.len();
+        if rows.is_empty() && before > 0 && std::mem::take(&mut self.distrust_emptiness) {
+            return Err(format!(
+                "the engine lists nothing where {before} containers were; looking a second time"
+            ));
+        }
+        self.distrust_emptiness = true;
+        self.inspect_where_needed(&engine, &mut rows, deadline).await;
+        let ours = self.ours(&rows);
+        let view = engine.within(remaining(deadline));
+        let images = self.images.look_up(&view, ours.iter().map(|(_, container)| container.as_ref())).await;
+        Ok((rows, images))
+    }
+
+    async fn connect(&mut self, deadline: Instant) -> Result<EngineView, String> {
+        if let Some(engine) = &self.connected {
+            return Ok(engine.clone());
+        }
+        match EngineView::first_that_answers(&self.endpoints, remaining(deadline)).await {
+            Ok((engine, info)) => {
+                self.attempts.clear();
+                let endpoint = engine.endpoint().address.to_string();
+                self.facts.host = Host { endpoint, engine: Some(info.to_string()) };
+                self.connected = Some(engine.clone());
+                Ok(engine)
+            }
+            Err(attempts) => {
+                let hint = attempts.first().map(|attempt| attempt.fault.hint()).unwrap_or_default();
+                let tried: Vec<String> = attempts.iter().map(ToString::to_string).collect();
+                self.attempts = attempts;
+                Err(format!("{}; {hint}", tried.join("; ")))
+            }
+        }
+    }
+
+    /// The rows that are some profile's, each with its place in the list.
+    fn ours(&self, rows: &[Row]) -> Vec<(usize, Arc<Container>)> {
+        let known = |container: &Container| {
+            self.profiles.iter().any(|profile| !matches!(profile.recognise(container), Match::Foreign))
+        };
+        let containers = rows.iter().enumerate().filter_map(|(index, row)| match row {
+            Row::Container(container) if known(container) => Some((index, Arc::clone(container))),
+            _ => None,
+        });
+        containers.collect()
+    }
+
+    async fn inspect_where_needed(&mut self, engine: &EngineView, rows: &mut Vec<Row>, deadline: Instant) {
+        let ours = self.ours(rows);
+        let tied = self.tied_for_newest(&ours);
+        let mut known = HashMap::new();
+        let mut questions = Vec::new();
+        for (index, listed) in ours {
+            let needed =
+                listed.state.holds_processes() || is_image_id(&listed.image) || tied.contains(&listed.id);
+            if !needed {
+                continue;
+            }
+            match self.inspections.get(&listed.id) {
+                Some((at, inspected)) if self.still_holds(*at, inspected, &listed) => {
+                    rows[index] = Row::Container(Arc::clone(inspected));
+                    known.insert(listed.id.clone(), (*at, Arc::clone(inspected)));
+                }
+                _ => questions.push((index, listed)),
+            }
+        }
+        let answers = questions.into_iter().map(|(index, listed)| {
+            let engine = engine.within(remaining(deadline));
+            async move { (index, engine.inspect(&listed.id).await, listed) }
+        });
+        let answers: Vec<_> =
+            futures_util::stream::iter(answers).buffer_unordered(QUESTIONS_AT_ONCE).collect().await;
+        let mut gone = HashSet::new();
+        for (index, answer, listed) in answers {
+            match answer {
+                Ok(Some(inspected)) => {
+                    known.insert(listed.id.clone(), (Instant::now(), Arc::clone(&inspected)));
+                    rows[index] = Row::Container(inspected);
+                }
+                Ok(None) => {
+                    gone.insert(listed.id.clone());
+                }
+                Err(fault) => {
+                    let inspected = Inspected::Failed(fault.to_string());
+                    rows[index] = Row::Container(Arc::new(Container { inspected, ..(*listed).clone() }));
+                }
+            }
+        }
+        self.inspections = known;
+        if !gone.is_empty() {
+            rows.retain(|row| !matches!(row, Row::Container(container) if gone.contains(&container.id)));
+        }
+    }
+
+    fn still_holds(&self, at: Instant, inspected: &Container, listed: &Container) -> bool {
+        self.events_flow
+            && at.elapsed() < INSPECTION_LIFETIME
+            && inspected.state == listed.state
+            && inspected.name == listed.name
+    }
+
+    /// The list counts in whole seconds. Where the newest containers of a system were made in the same one and carry
+    /// different hashes, an inspect tells which is newer.
+    fn tied_for_newest(&self, ours: &[(usize, Arc<Container>)]) -> HashSet<ContainerId> {
+        let mut tied = HashSet::new();
+        for rule in self.profiles.iter().filter_map(|profile| profile.config_hash.as_ref()) {
+            let hashed = ours.iter().filter_map(|(_, container)| {
+                Some((container.created_at.as_second(), container.labels.get(&rule.label)?, &container.id))
+            });
+            let Some(newest) = hashed.clone().map(|(second, _, _)| second).max() else { continue };
+            let last: Vec<_> = hashed.filter(|(second, _, _)| *second == newest).collect();
+            if last.iter().any(|(_, hash, _)| *hash != last[0].1) {
+                tied.extend(last.into_iter().map(|(_, _, id)| id.clone()));
+            }
+        }
+        tied
+    }
+
+    /// Looks for ever: when something happened, when somebody asks, and from time to time in any case.
+    pub(super) async fn run(
+        mut self,
+        cadence: Cadence,
+        mut refreshes: mpsc::Receiver<()>,
+        out: watch::Sender<EngineFacts>,
+    ) {
+        let mut backoff = Backoff::default();
+        let mut events = None;
+        loop {
+            if events.is_none()
+                && let Some(engine) = &self.connected
+            {
+                events = engine.events().await.ok().map(Box::pin);
+            }
+            self.events_flow = events.is_some();
+            let facts = self.observe().await;
+            let success = facts.rows.fault.is_none();
+            if out.send(facts).is_err() {
+                return;
+            }
+            if !success {
+                events = None;
+            }
+            let usual = if events.is_some() { cadence.with_events } else { cadence.without_events };
+            let mut until = tokio::time::Instant::now() + backoff.after(success, usual);
+            loop {
+                let next_event = async {
+                    match &mut events {
+                        Some(stream) => stream.next().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = tokio::time::sleep_until(until) => break,
+                    asked = refreshes.recv() => match asked {
+                        Some(()) => break,
+                        None => return,
+                    },
+                    event = next_event => {
+                        match event {
+                            Some(Ok(EngineEvent::Container(id))) => { self.inspections.remove(&id); }
+                            Some(Ok(EngineEvent::Image)) => self.images.forget_tags(),
+                            Some(Err(_)) | None => events = None,
+                        }
+                        until = until.min(tokio::time::Instant::now() + BURST);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn remaining(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

@@ -1,0 +1,91 @@
+//! The sessions' side of a snapshot: reads every system's stores off the event loop, with a limit on its patience.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::WatchedSystem;
+use crate::domain::snapshot::{StoreFacts, SystemFacts};
+use crate::profiles::Entry;
+use crate::sessions::StoreSet;
+
+/// What was read of one system.
+#[derive(Clone, Debug)]
+pub(super) struct SystemReading {
+    pub(super) facts: SystemFacts,
+    /// Whether it was asked for, or a store of it exists.
+    pub(super) has_trace: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct SessionWatcher {
+    systems: Vec<System>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct System {
+    entry: Entry,
+    stores: Arc<Mutex<StoreSet>>,
+    asked_for: bool,
+    last: Vec<StoreFacts>,
+}
+
+impl SessionWatcher {
+    pub(super) fn new(systems: Vec<WatchedSystem>, patience: Duration) -> Self {
+        let systems = systems
+            .into_iter()
+            .map(|WatchedSystem { entry, stores, asked_for }| System {
+                entry,
+                asked_for: asked_for || stores.is_named(),
+                stores: Arc::new(Mutex::new(stores)),
+                last: Vec::new(),
+            })
+            .collect();
+        Self { systems, patience }
+    }
+
+    /// Reads all stores, all systems side by side.
+    pub(super) async fn observe(&mut self) -> Vec<SystemReading> {
+        let patience = self.patience;
+        let reads = self.systems.iter_mut().map(|system| system.read(patience));
+        futures_util::future::join_all(reads).await
+    }
+
+    pub(super) async fn run(mut self, pause: Duration, out: watch::Sender<Vec<SystemReading>>) {
+        loop {
+            let systems = self.observe().await;
+            if out.send(systems).is_err() {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+impl System {
+    async fn read(&mut self, patience: Duration) -> SystemReading {
+        let stores = Arc::clone(&self.stores);
+        // A read that hangs (a dead network disk) keeps its thread and its lock; later looks see the lock and go on.
+        let read =
+            tokio::task::spawn_blocking(move || stores.try_lock().ok().map(|mut stores| stores.read()));
+        self.last = match tokio::time::timeout(patience, read).await {
+            Ok(Ok(Some(facts))) => facts,
+            _ => self.stuck(),
+        };
+        let found = self.last.iter().any(|store| store.sessions.at.is_some() || store.exists);
+        SystemReading {
+            facts: SystemFacts {
+                profile: Arc::clone(&self.entry.profile),
+                stores: self.last.clone(),
+                broken: self.entry.broken.clone(),
+            },
+            has_trace: self.asked_for || found,
+        }
+    }
+
+    fn stuck(&self) -> Vec<StoreFacts> {
+        if self.last.is_empty() { vec![StoreSet::never_read()] } else { StoreSet::stuck(&self.last) }
+    }
+}

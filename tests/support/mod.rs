@@ -1,0 +1,45 @@
+//! Harnesses the integration tests share: real engines, a scripted one, session stores, and the program.
+
+#![allow(dead_code, reason = "each test file uses a part of the harness")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a harness that cannot work should say so at once"
+)]
+
+pub(crate) mod engine;
+pub(crate) mod program;
+pub(crate) mod rows;
+pub(crate) mod scripted;
+pub(crate) mod stores;
+mod wire;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a wait looks away between two looks.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Waits until `condition` holds; panics with `what` once `deadline` has passed.
+#[track_caller]
+pub(crate) fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(deadline, what, || condition().then_some(()));
+}
+
+/// Waits until `look` finds something and returns it; panics with `what` once `deadline` has passed.
+#[track_caller]
+pub(crate) fn wait_for<T>(deadline: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < deadline, "waited {deadline:?} in vain: {what}");
+        thread::sleep(STEP);
+    }
+}
+
+/// Seconds, where a test reads better without `Duration::`.
+pub(crate) fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
