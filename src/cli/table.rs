@@ -57,7 +57,11 @@ pub(super) fn table(
             lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect::<Vec<_>>();
         lines.push(Line { status: Some(Status::Lost), cells, why: why.join("; ") });
     }
-    if lines.is_empty() && report.host.reachable {
+    if lines.is_empty() && !report.host.reachable {
+        out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
+        return out;
+    }
+    if lines.is_empty() {
         out.push_str("No container of a known system is on this engine.\n");
         out.push_str(
             "hint: label yours with `--label sandkeeper.managed=true --label sandkeeper.workspace=NAME`\n",

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
+use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -145,12 +146,28 @@ fn connect(path: &Path, time: Duration) -> Result<Connection, StoreFault> {
     {
         return Err(StoreFault::PermissionDenied);
     }
+    if would_leave_foreign_files(path) {
+        return Err(StoreFault::WalUnreadable);
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(&error))?;
     // Half of the time for waiting, half for reading.
     connection.busy_timeout(time / 2).map_err(|error| explain(&error))?;
     connection.pragma_update(None, "query_only", true).map_err(|error| explain(&error))?;
     Ok(connection)
+}
+
+/// Opening a WAL database that nobody has open makes its -wal and -shm files, even for reading. Made by its owner or by
+/// root they belong to the owner; made by anyone else they could lock the application out of its own database.
+fn would_leave_foreign_files(path: &Path) -> bool {
+    let mut header = [0_u8; 20];
+    let is_wal = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header)).is_ok()
+        && header[18] == 2;
+    let beside = PathBuf::from(format!("{}-shm", path.display()));
+    let us = std::fs::metadata("/proc/self").map(|process| process.uid());
+    let owner = std::fs::metadata(path).map(|file| file.uid());
+    let trusted = matches!((us, owner), (Ok(us), Ok(owner)) if us == 0 || us == owner);
+    is_wal && !beside.exists() && !trusted
 }
 
 fn query(open: &mut Open, queries: &[Query], rows: usize) -> Result<Answer, StoreFault> {
