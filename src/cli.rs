@@ -1,11 +1,17 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
+mod act;
 mod doctor;
+mod log;
+mod may_start;
 mod output;
 mod profiles;
+mod progress;
+mod reconcile;
 mod report;
 mod status;
 mod table;
+mod targets;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +27,7 @@ use crate::domain::profile::{Query, StoreRule};
 use crate::domain::span::parse_span;
 use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
+use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
 use crate::text::clean;
@@ -35,8 +42,12 @@ pub enum Outcome {
     Failed = 1,
     /// It was called wrongly.
     Usage = 2,
+    /// Some items failed, or were skipped because something had changed.
+    Partial = 3,
     /// Some evidence was unavailable.
     Unavailable = 4,
+    /// `may-start` says: draining.
+    Draining = 5,
 }
 
 impl From<Outcome> for ExitCode {
@@ -104,6 +115,23 @@ enum Command {
     /// Exit code: 0 when all evidence was good, 4 when some was unavailable (what depends on it is `unknown`), 1 when
     /// nothing could be shown.
     Status(status::StatusArguments),
+    /// Clean up what nobody needs: preview, confirm, stop gracefully, remove
+    ///
+    /// Removes stale containers, orphans in which nothing runs, and drained containers whose last session has ended. Every
+    /// container is checked again right before each step; what a session needs by then is left alone.
+    Reconcile(reconcile::ReconcileArguments),
+    /// Stop containers gracefully
+    Stop(targets::StopArguments),
+    /// Remove containers: stop them gracefully, then remove them
+    Rm(targets::RemoveArguments),
+    /// Mark containers for eviction: each goes when its last session ends
+    Drain(targets::DrainArguments),
+    /// Take the mark for eviction away again
+    Undrain(targets::DrainArguments),
+    /// Ask whether a new session may start in a workspace: exit code 0 for yes, 5 while it is draining
+    MayStart(may_start::MayStartArguments),
+    /// Show what was done here: by whom, when, why, and what came of it
+    Log(log::LogArguments),
     /// Check engine, profiles, session databases, rights and terminal, one line each, with the fix
     Doctor(doctor::DoctorArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
@@ -123,6 +151,29 @@ enum Trouble {
     System { option: &'static str, system: String, fix: String },
     #[error("the program cannot start: {0}")]
     Runtime(#[from] std::io::Error),
+    #[error(transparent)]
+    Keeper(#[from] KeeperFault),
+    #[error(transparent)]
+    Target(#[from] targets::TargetFault),
+    #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
+    ReadOnly(&'static str),
+    #[error(
+        "nothing was done: {0} needs a confirmation, and there is no terminal to ask on; preview with `--dry-run`, then add `--yes`"
+    )]
+    Unconfirmed(&'static str),
+}
+
+impl Trouble {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) => Outcome::Unavailable,
+            Self::Runtime(_)
+            | Self::ReadOnly(_)
+            | Self::Keeper(_)
+            | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
+            _ => Outcome::Usage,
+        }
+    }
 }
 
 /// Runs the program with these arguments.
@@ -140,9 +191,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(outcome) => outcome.into(),
         Err(trouble) => {
             eprintln!("error: {}", clean(&trouble.to_string()));
-            let outcome =
-                if matches!(trouble, Trouble::Runtime(_)) { Outcome::Failed } else { Outcome::Usage };
-            outcome.into()
+            trouble.outcome().into()
         }
     }
 }
@@ -160,6 +209,13 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
     let outcome = match &command {
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
+        Command::Reconcile(arguments) => runtime.block_on(reconcile::run(arguments, &house)),
+        Command::Stop(arguments) => runtime.block_on(targets::stop(arguments, &house)),
+        Command::Rm(arguments) => runtime.block_on(targets::remove(arguments, &house)),
+        Command::Drain(arguments) => runtime.block_on(targets::drain(arguments, &house)),
+        Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
+        Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
+        Command::Log(arguments) => log::run(arguments, &house),
         Command::Profiles(_) => Ok(Outcome::Done),
     };
     // A read that hangs on a dead disk must not keep the program from ending.
@@ -202,7 +258,8 @@ impl House {
 
     /// A look at the host.
     fn observer(&self) -> Result<Observer, Trouble> {
-        Ok(Observer::new(self.endpoints()?, self.systems()?, self.settings.timeout))
+        let folder = self.settings.state_folder.clone();
+        Ok(Observer::new(self.endpoints()?, self.systems()?, self.settings.timeout, folder))
     }
 
     fn named_stores(&self, entry: &Entry, chosen: &[Entry]) -> Vec<NamedStore> {

@@ -7,6 +7,7 @@
 //! - [`domain`] is pure: [`domain::classify`] turns a snapshot into verdicts with their evidence,
 //!   [`domain::plan()`] turns verdicts and an intent into a plan.
 //! - [`profiles`] and [`config`] say what to look for and by which rules.
+//! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
 //! - [`text`] is the boundary that everything from outside crosses before a person sees it.
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test that fails to unwrap has failed"))]
@@ -17,7 +18,9 @@ pub mod document;
 pub mod domain;
 pub mod engine;
 pub mod environment;
+pub mod keeper;
 pub mod profiles;
 pub mod sessions;
+pub mod state;
 pub mod text;
 pub mod watch;

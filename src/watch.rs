@@ -9,6 +9,8 @@ mod engine;
 mod images;
 mod sessions;
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +18,12 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::Snapshot;
+use crate::domain::snapshot::DrainMark;
+use crate::domain::{ContainerId, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
+use crate::state::State;
 use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
@@ -63,26 +67,43 @@ pub struct WatchedSystem {
 pub struct Observer {
     engine: EngineWatcher,
     sessions: SessionWatcher,
+    desk: Desk,
+}
+
+/// What the assembly of a snapshot needs besides the two kinds of facts.
+#[derive(Debug)]
+struct Desk {
     clock: ClockWatch,
+    state_folder: PathBuf,
 }
 
 impl Observer {
     /// An observer of the first endpoint that answers. One look takes at most about `timeout`.
-    pub fn new(endpoints: Vec<Endpoint>, systems: Vec<WatchedSystem>, timeout: Duration) -> Self {
+    pub fn new(
+        endpoints: Vec<Endpoint>,
+        systems: Vec<WatchedSystem>,
+        timeout: Duration,
+        state_folder: PathBuf,
+    ) -> Self {
         // A tenth is kept for everything around the questions.
         let budget = timeout.mul_f32(0.9);
         let profiles = systems.iter().map(|system| Arc::clone(&system.entry.profile)).collect();
         Self {
             engine: EngineWatcher::new(endpoints, profiles, budget),
             sessions: SessionWatcher::new(systems, budget),
-            clock: ClockWatch::default(),
+            desk: Desk { clock: ClockWatch::default(), state_folder },
         }
+    }
+
+    /// The engine that answers, if one does.
+    pub async fn connect(&mut self) -> Result<Endpoint, String> {
+        self.engine.reach().await
     }
 
     /// Looks once at everything, side by side.
     pub async fn observe(&mut self) -> Snapshot {
         let (engine, systems) = tokio::join!(self.engine.observe(), self.sessions.observe());
-        assemble(&engine, &systems, &mut self.clock)
+        self.desk.assemble(&engine, &systems)
     }
 
     /// Where the engine was looked for without success, in the last look.
@@ -96,7 +117,7 @@ impl Observer {
         let (engine_out, mut engine_in) = watch::channel(EngineFacts::default());
         let (sessions_out, mut sessions_in) = watch::channel(Vec::new());
         let (snapshot_out, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let Self { engine, sessions, mut clock } = self;
+        let Self { engine, sessions, mut desk } = self;
 
         let stop = cancel.clone();
         tasks.spawn(async move {
@@ -123,7 +144,7 @@ impl Observer {
             }
             loop {
                 let snapshot =
-                    assemble(&engine_in.borrow_and_update(), &sessions_in.borrow_and_update(), &mut clock);
+                    desk.assemble(&engine_in.borrow_and_update(), &sessions_in.borrow_and_update());
                 if snapshot_out.send(Arc::new(snapshot)).is_err() {
                     return;
                 }
@@ -158,15 +179,23 @@ impl Watch {
     }
 }
 
-/// Puts the parts together and leaves out systems of which there is no trace.
-fn assemble(engine: &EngineFacts, systems: &[sessions::SystemReading], clock: &mut ClockWatch) -> Snapshot {
-    let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
-    Snapshot {
-        host: engine.host.clone(),
-        engine: engine.rows.clone(),
-        images: engine.images.clone(),
-        systems: kept.map(|system| system.facts.clone()).collect(),
-        drains: std::collections::HashMap::new(),
-        clock_step: clock.look(),
+impl Desk {
+    /// Puts the parts together and leaves out systems of which there is no trace.
+    fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
+        let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
+        Snapshot {
+            host: engine.host.clone(),
+            engine: engine.rows.clone(),
+            images: engine.images.clone(),
+            systems: kept.map(|system| system.facts.clone()).collect(),
+            drains: self.drains(&engine.host.endpoint),
+            clock_step: self.clock.look(),
+        }
+    }
+
+    /// A mark that cannot be read lets nothing go that would otherwise stay.
+    fn drains(&self, host: &str) -> HashMap<ContainerId, DrainMark> {
+        let state = State::open_to_read(&self.state_folder);
+        state.ok().flatten().and_then(|state| state.drains(host).ok()).unwrap_or_default()
     }
 }

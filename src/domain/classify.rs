@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::container::{Container, ContainerState, Inspected};
+use super::container::{Container, ContainerState, Inspected, Row};
 use super::evidence::Evidence;
 use super::policy::Policy;
-use super::snapshot::{DrainMark, Snapshot, SystemFacts, Unusable};
+use super::snapshot::{DrainMark, Reading, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 use attribute::{Candidate, attribute};
@@ -30,10 +30,26 @@ const NAMED_LIVE_SESSIONS: usize = 3;
 /// Judges everything in the snapshot. Total and deterministic: every container of some system gets exactly one
 /// verdict with at least one reason.
 pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdicts {
+    judge_all(snapshot, policy, now, true)
+}
+
+/// Judges one container as it was just inspected, with the stores, images and marks of `context`. The other containers
+/// are not there, so nothing is found lost, and what depends on them must be in the policy.
+pub fn classify_again(
+    container: &Arc<Container>,
+    context: &Snapshot,
+    policy: &Policy,
+    now: Timestamp,
+) -> Verdicts {
+    let engine = Reading::good(vec![Row::Container(Arc::clone(container))], now);
+    judge_all(&Snapshot { engine, ..context.clone() }, policy, now, false)
+}
+
+fn judge_all(snapshot: &Snapshot, policy: &Policy, now: Timestamp, look_for_lost: bool) -> Verdicts {
     let attributed = attribute(snapshot, policy);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
     for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
-        let joined = join(snapshot, system, &candidates, policy, now);
+        let joined = join(snapshot, system, &candidates, policy, now, look_for_lost);
         let judge = Judge {
             policy,
             now,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::container::{Container, ContainerId, ContainerState};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, plural};
 use super::policy::Policy;
 use super::profile::SystemName;
 use super::span::elapsed;
@@ -26,11 +26,22 @@ pub enum Intent {
     /// Clean up everything that nobody needs.
     Reconcile(Reconcile),
     /// Stop these, gracefully.
-    Stop(HashSet<ContainerId>),
+    Stop(Targets),
     /// Remove these: stop gracefully, then remove.
-    Remove(HashSet<ContainerId>),
+    Remove(Targets),
+    /// Remove these even if they do not react to a stop.
+    ForceRemove(Targets),
     /// Mark these for eviction.
-    Drain(HashSet<ContainerId>),
+    Drain(Targets),
+}
+
+/// Containers the operator named.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Targets {
+    /// Which.
+    pub ids: HashSet<ContainerId>,
+    /// The operator knows that sessions are live in them and names their exact number, per container.
+    pub even_if_live: Option<usize>,
 }
 
 /// The choices of a bulk reconcile.
@@ -58,8 +69,24 @@ pub enum Action {
     StopAndRemove,
     /// Stop gracefully.
     Stop,
+    /// Remove, killing what runs in it.
+    ForceRemove,
     /// Mark for eviction.
     Drain,
+}
+
+impl Action {
+    /// The word in JSON, in the journal and on screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Remove => "remove",
+            Self::StopAndRemove => "stop_and_remove",
+            Self::Stop => "stop",
+            Self::ForceRemove => "force_remove",
+            Self::Drain => "drain",
+        }
+    }
 }
 
 /// Why an item's action is what it is.
@@ -77,6 +104,15 @@ pub enum Reason {
     InUseUntilDrained(Evidence),
     /// The operator asked for it, and nobody lives in it.
     Asked,
+    /// The operator asked for it, and named the number of live sessions it ends.
+    AskedOverLiveSessions(usize),
+    /// Sessions are live in it; force needs their exact number.
+    LiveSessions {
+        /// How many.
+        count: usize,
+        /// One of them.
+        evidence: Evidence,
+    },
     /// Nothing runs in it, so there is nothing to stop.
     NotRunning(ContainerState),
 }
@@ -98,6 +134,8 @@ pub struct Item {
     pub state: Option<ContainerState>,
     /// The run it was in.
     pub started_at: Option<Timestamp>,
+    /// The config hash it was found outdated against, if it was.
+    pub expected_hash: Option<String>,
     /// What would be done.
     pub action: Action,
     /// Why.
@@ -108,6 +146,7 @@ pub struct Item {
 #[derive(Debug)]
 pub struct Plan {
     made_at: Timestamp,
+    intent: Intent,
     items: Vec<Item>,
     brakes: Vec<Brake>,
 }
@@ -121,6 +160,11 @@ impl Plan {
     /// Whether it has waited too long to be carried out.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         elapsed(self.made_at, now).is_none_or(|age| age > PLAN_VALIDITY)
+    }
+
+    /// What was asked for.
+    pub fn intent(&self) -> &Intent {
+        &self.intent
     }
 
     /// What would be done, for showing.
@@ -162,12 +206,16 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
                 status: verdict.status,
                 state: container.map(|container| container.state.clone()),
                 started_at: container.and_then(Container::started_at),
+                expected_hash: verdict.evidence.iter().find_map(|reason| match reason {
+                    Evidence::ConfigOutdated { expected, .. } => Some(expected.clone()),
+                    _ => None,
+                }),
                 action,
                 reason,
             }
         })
         .collect();
-    Plan { made_at: now, items, brakes }
+    Plan { made_at: now, intent: intent.clone(), items, brakes }
 }
 
 fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
@@ -176,9 +224,10 @@ fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
             verdict.workspace.as_ref() == Some(only)
         }
         Intent::Reconcile(_) => true,
-        Intent::Stop(targets) | Intent::Remove(targets) | Intent::Drain(targets) => {
-            verdict.subject.id().is_some_and(|id| targets.contains(id))
-        }
+        Intent::Stop(targets)
+        | Intent::Remove(targets)
+        | Intent::ForceRemove(targets)
+        | Intent::Drain(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
     }
 }
 
@@ -213,6 +262,9 @@ fn decide(
         _ => {}
     }
     if verdict.is_in_use() {
+        if let Some(forced) = over_live_sessions(verdict, intent) {
+            return forced;
+        }
         return keep(match (verdict.status, verdict.evidence.get(1)) {
             (Status::Draining, Some(life)) => Reason::InUseUntilDrained(life.clone()),
             _ => deciding(),
@@ -228,6 +280,7 @@ fn decide(
         Intent::Stop(_) if running => (Action::Stop, Reason::Asked),
         Intent::Stop(_) => keep(Reason::NotRunning(container.state.clone())),
         Intent::Remove(_) => (removal, Reason::Asked),
+        Intent::ForceRemove(_) => (Action::ForceRemove, Reason::Asked),
         Intent::Drain(_) => keep(deciding()),
         Intent::Reconcile(reconcile) => {
             let removable = matches!(verdict.status, Status::Stale | Status::Orphaned | Status::Draining);
@@ -245,6 +298,26 @@ fn decide(
     }
 }
 
+/// A stop or a forced removal may end live sessions, but only exactly those the operator counted. A command that runs
+/// without a session is not something he could have counted.
+fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Reason)> {
+    let (targets, action) = match intent {
+        Intent::Stop(targets) => (targets, Action::Stop),
+        Intent::ForceRemove(targets) => (targets, Action::ForceRemove),
+        _ => return None,
+    };
+    let count = verdict.claims.live;
+    if count == 0 {
+        return None;
+    }
+    if targets.even_if_live == Some(count) {
+        return Some((action, Reason::AskedOverLiveSessions(count)));
+    }
+    let evidence =
+        verdict.evidence.iter().find(|reason| matches!(reason, Evidence::LiveSession { .. }))?.clone();
+    Some((Action::Keep, Reason::LiveSessions { count, evidence }))
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -255,6 +328,12 @@ impl fmt::Display for Reason {
             Self::Braked(brake) => brake.fmt(f),
             Self::InUseUntilDrained(evidence) => write!(f, "goes when its last session ends: {evidence}"),
             Self::Asked => f.write_str("asked for"),
+            Self::AskedOverLiveSessions(count) => {
+                write!(f, "asked for, although it ends {count} live {}", plural(*count, "session"))
+            }
+            Self::LiveSessions { count, evidence } => {
+                write!(f, "{count} live {} in it: {evidence}", plural(*count, "session"))
+            }
             Self::NotRunning(state) => write!(f, "it is {state}: there is nothing to stop"),
         }
     }

@@ -1,4 +1,4 @@
-//! Acting on an engine. Every call is addressed by full id; nothing is forced and no volume is ever removed.
+//! Acting on an engine. Every call is addressed by full id, force is a method of its own, and no volume is ever removed.
 
 use std::time::Duration;
 
@@ -77,10 +77,29 @@ impl EngineControl {
         }
     }
 
+    /// Lets a paused container run on, for engines that do not stop what is paused.
+    pub async fn unpause(&self, id: &ContainerId) -> Result<(), EngineFault> {
+        let unpause = self.docker.unpause_container(id.as_str());
+        tokio::time::timeout(self.timeout, unpause)
+            .await
+            .map_err(|_| EngineFault::TimedOut(self.timeout))??;
+        Ok(())
+    }
+
     /// Removes a container in which nothing runs. Without force this is a compare-and-swap: if somebody started it
     /// meanwhile, the engine refuses.
     pub async fn remove(&self, id: &ContainerId) -> Result<RemoveOutcome, EngineFault> {
-        let options = RemoveContainerOptionsBuilder::default().force(false).v(false).build();
+        self.delete(id, false).await
+    }
+
+    /// Removes a container and kills what runs in it.
+    pub async fn force_remove(&self, id: &ContainerId) -> Result<RemoveOutcome, EngineFault> {
+        self.delete(id, true).await
+    }
+
+    /// Volumes are never removed with it.
+    async fn delete(&self, id: &ContainerId, force: bool) -> Result<RemoveOutcome, EngineFault> {
+        let options = RemoveContainerOptionsBuilder::default().force(force).v(false).build();
         let remove = self.docker.remove_container(id.as_str(), Some(options));
         match tokio::time::timeout(self.timeout, remove).await {
             Err(_) => Err(EngineFault::TimedOut(self.timeout)),

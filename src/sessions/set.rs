@@ -90,6 +90,15 @@ impl StoreSet {
         facts
     }
 
+    /// The same over new connections, for whoever is about to act on the answer. The files must still be the ones that
+    /// were read before.
+    pub fn read_anew(&mut self) -> Vec<StoreFacts> {
+        for store in self.stores.values_mut() {
+            store.reader.reconnect();
+        }
+        self.read()
+    }
+
     fn meet(&mut self, located: Located) {
         let (queries, limits) = (&self.queries, self.limits);
         self.stores.entry(located.path.clone()).or_insert_with(|| Store {

@@ -53,6 +53,8 @@ pub struct SqliteReader {
     queries: Vec<Query>,
     limits: Limits,
     open: Option<Open>,
+    /// The file that the next connection must lead to.
+    expected: Option<Identity>,
 }
 
 #[derive(Debug)]
@@ -73,7 +75,12 @@ struct Identity {
 impl SqliteReader {
     /// A reader for the file at `path`; nothing is opened yet.
     pub fn new(path: PathBuf, queries: Vec<Query>, limits: Limits) -> Self {
-        Self { path, queries, limits, open: None }
+        Self { path, queries, limits, open: None, expected: None }
+    }
+
+    /// Gives the connection up, but not the memory of which file it led to.
+    pub fn reconnect(&mut self) {
+        self.expected = self.open.take().map(|open| open.identity).or(self.expected);
     }
 
     /// Reads all sessions. Any doubt is a fault; the next read starts afresh.
@@ -87,7 +94,8 @@ impl SqliteReader {
 
     fn try_read(&mut self) -> Result<Answer, StoreFault> {
         let identity = identify(&self.path)?;
-        if self.open.as_ref().is_some_and(|open| open.identity != identity) {
+        let known = self.open.as_ref().map(|open| open.identity).or(self.expected.take());
+        if known.is_some_and(|known| known != identity) {
             return Err(StoreFault::Replaced);
         }
         let mut open = match self.open.take() {

@@ -79,6 +79,12 @@ impl EngineWatcher {
         &self.attempts
     }
 
+    /// Finds the engine that answers.
+    pub(super) async fn reach(&mut self) -> Result<Endpoint, String> {
+        let deadline = Instant::now() + self.budget;
+        Ok(self.connect(deadline).await?.endpoint().clone())
+    }
+
     /// Looks once. A failure keeps the last good answer and says why it is old.
     pub(super) async fn observe(&mut self) -> EngineFacts {
         let deadline = Instant::now() + self.budget;

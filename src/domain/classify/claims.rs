@@ -71,6 +71,7 @@ pub(super) fn join(
     candidates: &[Candidate<'_>],
     policy: &Policy,
     now: Timestamp,
+    look_for_lost: bool,
 ) -> Joined {
     let profile = &system.profile;
     let usable = |store: &&StoreFacts| store.sessions.unusable(now, policy.max_evidence_age).is_none();
@@ -100,7 +101,7 @@ pub(super) fn join(
         }
     }
 
-    let present = snapshot_names(snapshot, policy, now);
+    let present = if look_for_lost { snapshot_names(snapshot, policy, now) } else { None };
     let mut judged: Vec<Judged<'_>> = Vec::with_capacity(stores.iter().map(|s| s.sessions.value.len()).sum());
     let mut group_of_session: Vec<Vec<Option<usize>>> = profile.links.iter().map(|_| Vec::new()).collect();
     let mut lost = Vec::new();

@@ -1,0 +1,263 @@
+//! What every command that changes something has in common: take the lock, look, plan, show, confirm, carry out, sum up.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::output::{Manner as Writing, in_lines, write};
+use super::progress::Display;
+use super::report::outcome as outcome_of_look;
+use super::{House, Outcome, Trouble};
+use crate::domain::plan::{Action, Intent, Item, Plan};
+use crate::domain::verdict::Brake;
+use crate::domain::{Snapshot, Verdicts, classify, plan};
+use crate::engine::{Address, Endpoint};
+use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
+use crate::text::{clean, fit};
+use crate::watch::Observer;
+
+/// How long a second keeper waits for the first.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+/// From this many changes on, the confirmation asks for the number.
+const MANY: usize = 10;
+
+/// How a command wants to act.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    /// The command's name, for sentences.
+    pub(super) command: &'static str,
+    pub(super) yes: bool,
+    pub(super) dry_run: bool,
+    pub(super) json: bool,
+    pub(super) manner: Manner,
+}
+
+/// What came of one pass.
+pub(super) struct Pass {
+    pub(super) outcomes: Vec<ItemOutcome>,
+    pub(super) brakes: Vec<Brake>,
+    pub(super) outcome: Outcome,
+    pub(super) interrupted: bool,
+    /// Containers that wait for their last session.
+    pub(super) draining: usize,
+}
+
+/// A host on which something is about to be done: the lock is held, unless it is a dry run.
+pub(super) struct Site<'a> {
+    house: &'a House,
+    observer: Observer,
+    keeper: Option<Keeper>,
+    wish: Wish,
+    cancel: CancellationToken,
+}
+
+impl<'a> Site<'a> {
+    /// Finds the engine, takes the lock, and tells what an earlier program left unfinished.
+    pub(super) async fn enter(house: &'a House, wish: Wish) -> Result<Site<'a>, Trouble> {
+        if house.settings.read_only && !wish.dry_run {
+            return Err(Trouble::ReadOnly(wish.command));
+        }
+        if !wish.dry_run && !wish.yes && !can_ask() {
+            return Err(Trouble::Unconfirmed(wish.command));
+        }
+        let mut observer = house.observer()?;
+        let endpoint =
+            observer.connect().await.map_err(|why| Trouble::Keeper(KeeperFault::NoEvidence(why)))?;
+        let keeper = if wish.dry_run { None } else { Some(keeper(house, &endpoint).await?) };
+        Ok(Site { house, observer, keeper, wish, cancel: CancellationToken::new() })
+    }
+
+    /// Looks at the host as it is now.
+    pub(super) async fn look(&mut self) -> Result<(Snapshot, Verdicts), Trouble> {
+        let mut snapshot = self.observer.observe().await;
+        if let Some(fault) = &snapshot.engine.fault {
+            return Err(KeeperFault::NoEvidence(fault.clone()).into());
+        }
+        if let Some(keeper) = &self.keeper
+            && keeper.tidy_marks(&snapshot).await? > 0
+        {
+            snapshot = self.observer.observe().await;
+        }
+        let verdicts = classify(&snapshot, &self.house.settings.policy, Timestamp::now());
+        Ok((snapshot, verdicts))
+    }
+
+    /// One pass: plan, show, confirm, carry out.
+    pub(super) async fn pass(
+        &mut self,
+        snapshot: &Snapshot,
+        verdicts: &Verdicts,
+        intent: &Intent,
+    ) -> Result<Pass, Trouble> {
+        let policy = &self.house.settings.policy;
+        let plan = plan(verdicts, intent, policy, Timestamp::now());
+        let brakes = plan.brakes().to_vec();
+        let draining = plan.items().iter().filter(|i| i.status == crate::domain::Status::Draining).count();
+        let looked = outcome_of_look(snapshot, verdicts, policy, Timestamp::now());
+        if !self.wish.json {
+            write(&preview(&plan, Writing::of_stdout()));
+        }
+        let outcomes = if self.wish.dry_run || plan.changes() == 0 {
+            plan.into_items().into_iter().map(not_done).collect()
+        } else if self.wish.yes || confirmed(&plan).await {
+            self.carry_out(plan, snapshot).await?
+        } else {
+            write("Nothing was done.\n");
+            plan.into_items().into_iter().map(not_done).collect()
+        };
+        let of = |ending| outcomes.iter().any(|outcome: &ItemOutcome| outcome.ending == ending);
+        let outcome =
+            if looked != Outcome::Done || outcomes.iter().any(|o| o.evidence_missing) || !brakes.is_empty() {
+                Outcome::Unavailable
+            } else if of(Ending::Failed) || of(Ending::Skipped) || of(Ending::Rescued) {
+                Outcome::Partial
+            } else {
+                Outcome::Done
+            };
+        Ok(Pass { outcomes, brakes, outcome, interrupted: self.cancel.is_cancelled(), draining })
+    }
+
+    async fn carry_out(&self, plan: Plan, snapshot: &Snapshot) -> Result<Vec<ItemOutcome>, Trouble> {
+        let Some(keeper) = &self.keeper else { return Ok(Vec::new()) };
+        let (progress, mut events) = mpsc::channel(256);
+        let mut display = Display::new(plan.items(), self.wish.json);
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        let systems = self.house.systems()?;
+        let work = keeper.carry_out(plan, snapshot, systems, self.wish.manner, progress, &self.cancel);
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = events.recv() => display.hear(&event),
+                outcomes = &mut work => {
+                    while let Ok(event) = events.try_recv() {
+                        display.hear(&event);
+                    }
+                    display.close();
+                    return Ok(outcomes?);
+                }
+                _ = interrupt.recv() => self.interrupted(&mut display),
+                _ = terminate.recv() => self.interrupted(&mut display),
+                _ = tick.tick() => display.tick(),
+            }
+        }
+    }
+
+    fn interrupted(&self, display: &mut Display) {
+        display.note(if self.cancel.is_cancelled() {
+            "still waiting for the steps in flight: a stop that is dropped half-way can end as a kill"
+        } else {
+            "interrupted: nothing new is begun; the steps in flight are finished first"
+        });
+        self.cancel.cancel();
+    }
+
+    /// Waits a while, or until interrupted; `false` when interrupted.
+    pub(super) async fn pause(&self, length: Duration) -> Result<bool, Trouble> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            () = tokio::time::sleep(length) => Ok(true),
+            _ = interrupt.recv() => Ok(false),
+            _ = terminate.recv() => Ok(false),
+        }
+    }
+
+    /// The keeper, for commands that need no plan.
+    pub(super) fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
+    }
+}
+
+async fn keeper(house: &House, endpoint: &Endpoint) -> Result<Keeper, Trouble> {
+    let settings = &house.settings;
+    let who = who(&house.environment);
+    let told = |held: &crate::keeper::LockFault| eprintln!("waiting: {}", clean(&held.to_string()));
+    let folder = &settings.state_folder;
+    let lock = KeeperLock::wait(folder, &lock_name(endpoint), &who, LOCK_PATIENCE, told).await;
+    let lock = lock.map_err(KeeperFault::from)?;
+    let keeper = Keeper::new(lock, folder, endpoint, who, settings.policy.clone(), settings.timeout)?;
+    for leftover in keeper.leftovers(folder).await? {
+        eprintln!("unfinished: {}", clean(&leftover.sentence));
+    }
+    Ok(keeper)
+}
+
+/// Two paths to one socket are one host.
+fn lock_name(endpoint: &Endpoint) -> String {
+    match &endpoint.address {
+        Address::Unix(path) => {
+            std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string()
+        }
+        Address::Tcp(authority) => authority.clone(),
+    }
+}
+
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// An item on which nothing was done.
+fn not_done(item: Item) -> ItemOutcome {
+    let ending = if item.action == Action::Keep { Ending::Kept } else { Ending::Planned };
+    let reason = item.reason.to_string();
+    ItemOutcome { item, ending, reason, evidence_missing: false, duration: Duration::ZERO }
+}
+
+/// What would be done, item by item, and what is kept and why.
+fn preview(plan: &Plan, writing: Writing) -> String {
+    let mut lines = Vec::new();
+    let widest =
+        plan.items().iter().map(|item| crate::text::width(&item.name)).max().unwrap_or(0).clamp(4, 40);
+    for item in plan.items() {
+        let word = match item.action {
+            Action::Keep => "keep",
+            Action::Remove => "remove",
+            Action::StopAndRemove => "stop, then remove",
+            Action::Stop => "stop",
+            Action::ForceRemove => "remove by force",
+            Action::Drain => "drain",
+        };
+        let name = fit(&clean(&item.name), widest);
+        let line = format!(
+            "{}  {name}  {}  {}",
+            fit(word, 17),
+            writing.paint(item.status, &fit(item.status.as_str(), 8)),
+            clean(&item.reason.to_string())
+        );
+        lines.push(line.trim_end().to_owned());
+    }
+    let hint = |brake: &Brake| {
+        format!("brake: {brake}; if that is right, add `--override-brake {}`", brake.orphaned)
+    };
+    lines.extend(plan.brakes().iter().map(hint));
+    let kept = plan.items().len() - plan.changes();
+    lines.push(format!("{} to change, {kept} to keep", plan.changes()));
+    in_lines(&lines)
+}
+
+/// Asks. Enter alone is never a yes; for many items or force the number must be typed.
+async fn confirmed(plan: &Plan) -> bool {
+    let changes = plan.changes();
+    let forced = plan.items().iter().any(|item| item.action == Action::ForceRemove);
+    let phrase = if forced {
+        format!("force {changes}")
+    } else if changes > MANY {
+        format!("change {changes}")
+    } else {
+        "yes".to_owned()
+    };
+    print!("Type `{phrase}` to carry this out, anything else to leave it: ");
+    let _ = std::io::stdout().flush();
+    let typed = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    matches!(typed.await, Ok(Ok(line)) if line.trim() == phrase)
+}

@@ -1,0 +1,219 @@
+//! `sandkeeper reconcile`: clean up what nobody needs.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::act::{Pass, Site, Wish};
+use super::output::{write, write_json};
+use super::{House, Outcome, Trouble};
+use crate::domain::plan::{Action, Intent, Reconcile};
+use crate::domain::span::parse_span;
+use crate::domain::verdict::Brake;
+use crate::domain::{Status, SystemName};
+use crate::keeper::{Ending, ItemOutcome, Manner};
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+pub(super) struct ReconcileArguments {
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    /// Take running, paused and restarting orphans too
+    #[arg(long)]
+    include_running_orphans: bool,
+    /// Mark outdated containers that are in use, so that they go when their last session ends
+    #[arg(long)]
+    drain: bool,
+    /// Stay until everything that drains is gone
+    #[arg(long)]
+    wait: bool,
+    /// How long a graceful stop waits [default: the profile's, else 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    grace: Option<Duration>,
+    /// Only this workspace
+    #[arg(long, value_name = "NAME")]
+    workspace: Option<String>,
+    /// How many containers at once [default: 8, while any number waits for its stop]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    concurrency: Option<u16>,
+    /// Pass the mass-orphan brake; N is the exact number of orphans it speaks of
+    #[arg(long, value_name = "N")]
+    override_brake: Option<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    dry_run: bool,
+    outcomes: Vec<OutcomeReport<'a>>,
+    summary: Summary,
+    brake: Option<BrakeReport>,
+    interrupted: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct BrakeReport {
+    #[serde(flatten)]
+    brake: Brake,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct OutcomeReport<'a> {
+    id: Option<&'a str>,
+    name: &'a str,
+    system: Option<&'a SystemName>,
+    workspace: Option<&'a str>,
+    status: Status,
+    action: Action,
+    result: Ending,
+    reason: &'a str,
+    duration_ms: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Summary {
+    removed: usize,
+    kept: usize,
+    skipped: usize,
+    drained: usize,
+    rescued: usize,
+    failed: usize,
+    stopped: usize,
+    already_gone: usize,
+    planned: usize,
+}
+
+impl<'a> From<&'a ItemOutcome> for OutcomeReport<'a> {
+    fn from(outcome: &'a ItemOutcome) -> Self {
+        let item = &outcome.item;
+        Self {
+            id: item.id.as_ref().map(crate::domain::ContainerId::as_str),
+            name: &item.name,
+            system: item.system.as_ref(),
+            workspace: item.workspace.as_deref(),
+            status: item.status,
+            action: item.action,
+            result: outcome.ending,
+            reason: &outcome.reason,
+            duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Summary {
+    pub(super) fn of(outcomes: &[ItemOutcome]) -> Self {
+        let mut summary = Self::default();
+        for outcome in outcomes {
+            let count = match outcome.ending {
+                Ending::Removed => &mut summary.removed,
+                Ending::Kept => &mut summary.kept,
+                Ending::Skipped => &mut summary.skipped,
+                Ending::Drained => &mut summary.drained,
+                Ending::Rescued => &mut summary.rescued,
+                Ending::Failed => &mut summary.failed,
+                Ending::Stopped => &mut summary.stopped,
+                Ending::AlreadyGone => &mut summary.already_gone,
+                Ending::Planned => &mut summary.planned,
+            };
+            *count += 1;
+        }
+        summary
+    }
+
+    /// `3 removed, 1 kept`.
+    pub(super) fn sentence(&self) -> String {
+        let counts = [
+            (self.failed, "failed"),
+            (self.rescued, "rescued"),
+            (self.skipped, "skipped"),
+            (self.removed, "removed"),
+            (self.stopped, "stopped"),
+            (self.already_gone, "already gone"),
+            (self.drained, "drained"),
+            (self.planned, "planned"),
+            (self.kept, "kept"),
+        ];
+        let told: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        if told.is_empty() { "nothing to do".to_owned() } else { told.join(", ") }
+    }
+}
+
+pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result<Outcome, Trouble> {
+    let wish = Wish {
+        command: "reconcile",
+        yes: arguments.yes,
+        dry_run: arguments.dry_run,
+        json: arguments.json,
+        manner: Manner { grace: arguments.grace, concurrency: arguments.concurrency.map(usize::from) },
+    };
+    let intent = Intent::Reconcile(Reconcile {
+        include_running_orphans: arguments.include_running_orphans,
+        drain: arguments.drain,
+        workspace: arguments.workspace.clone(),
+        override_brake: arguments.override_brake,
+    });
+    let mut site = Site::enter(house, wish).await?;
+    let (snapshot, verdicts) = site.look().await?;
+    let mut pass = site.pass(&snapshot, &verdicts, &intent).await?;
+    if arguments.wait && !arguments.dry_run {
+        pass = wait_for_drained(&mut site, &intent, pass, house).await?;
+    }
+    if arguments.json {
+        let brake = pass.brakes.first().cloned();
+        write_json(
+            &Report {
+                dry_run: arguments.dry_run,
+                outcomes: pass.outcomes.iter().map(OutcomeReport::from).collect(),
+                summary: Summary::of(&pass.outcomes),
+                brake: brake.map(|brake| BrakeReport { reason: brake.to_string(), brake }),
+                interrupted: pass.interrupted,
+            },
+            true,
+        );
+    } else {
+        write(&format!("{}\n", Summary::of(&pass.outcomes).sentence()));
+    }
+    Ok(if pass.interrupted && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
+}
+
+/// Passes again and again until nothing drains any more. What is told is the last word on each container.
+async fn wait_for_drained(
+    site: &mut Site<'_>,
+    intent: &Intent,
+    mut last: Pass,
+    house: &House,
+) -> Result<Pass, Trouble> {
+    loop {
+        let drained = last.outcomes.iter().any(|outcome| outcome.ending == Ending::Drained);
+        if last.interrupted || (last.draining == 0 && !drained) {
+            return Ok(last);
+        }
+        if !site.pause(house.settings.cadence.without_events).await? {
+            last.interrupted = true;
+            return Ok(last);
+        }
+        let (snapshot, verdicts) = site.look().await?;
+        let still_draining = verdicts.count(Status::Draining);
+        let ready = verdicts.containers.iter().any(|v| v.status == Status::Draining && !v.is_in_use());
+        if !ready && still_draining > 0 {
+            last.draining = still_draining;
+            continue;
+        }
+        let mut pass = site.pass(&snapshot, &verdicts, intent).await?;
+        let told: Vec<_> = pass.outcomes.iter().map(|outcome| outcome.item.id.clone()).collect();
+        pass.outcomes.extend(last.outcomes.into_iter().filter(|outcome| !told.contains(&outcome.item.id)));
+        last = pass;
+    }
+}

@@ -1,0 +1,205 @@
+//! `stop`, `rm`, `drain` and `undrain`: acting on containers the operator names.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use thiserror::Error;
+
+use super::act::{Site, Wish};
+use super::output::{write, write_json};
+use super::reconcile::{OutcomeReport, Summary};
+use super::{House, Outcome, Trouble};
+use crate::domain::plan::{Intent, Targets};
+use crate::domain::span::parse_span;
+use crate::domain::{ContainerId, Verdicts};
+use crate::keeper::Manner;
+
+/// Why a target is not one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum TargetFault {
+    #[error(
+        "`{target}` is no container, id or workspace of a known system here; `sandkeeper status` lists them"
+    )]
+    NotFound { target: String },
+    #[error("`{target}` could be any of {candidates}; name the full id")]
+    Ambiguous { target: String, candidates: String },
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Containers by full or unambiguous short id or by name, or whole workspaces
+    #[arg(required = true, value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StopArguments {
+    #[command(flatten)]
+    common: Common,
+    /// How long a graceful stop waits [default: the profile's, else 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    grace: Option<Duration>,
+    /// Stop it even if sessions are live in it; N is their exact number
+    #[arg(long, value_name = "N")]
+    even_if_live: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoveArguments {
+    #[command(flatten)]
+    common: Common,
+    /// How long a graceful stop waits [default: the profile's, else 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    grace: Option<Duration>,
+    /// Kill what runs in it; every check is still made
+    #[arg(long)]
+    force: bool,
+    /// With --force: remove it even if sessions are live in it; N is their exact number
+    #[arg(long, value_name = "N", requires = "force")]
+    even_if_live: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DrainArguments {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    dry_run: bool,
+    outcomes: Vec<OutcomeReport<'a>>,
+    summary: Summary,
+}
+
+pub(super) async fn stop(arguments: &StopArguments, house: &House) -> Result<Outcome, Trouble> {
+    let manner = Manner { grace: arguments.grace, concurrency: None };
+    let even_if_live = arguments.even_if_live;
+    act("stop", &arguments.common, manner, house, |ids| Intent::Stop(Targets { ids, even_if_live })).await
+}
+
+pub(super) async fn remove(arguments: &RemoveArguments, house: &House) -> Result<Outcome, Trouble> {
+    let manner = Manner { grace: arguments.grace, concurrency: None };
+    let even_if_live = arguments.even_if_live;
+    let force = arguments.force;
+    act("rm", &arguments.common, manner, house, |ids| {
+        let targets = Targets { ids, even_if_live };
+        if force { Intent::ForceRemove(targets) } else { Intent::Remove(targets) }
+    })
+    .await
+}
+
+pub(super) async fn drain(arguments: &DrainArguments, house: &House) -> Result<Outcome, Trouble> {
+    let intent = |ids| Intent::Drain(Targets { ids, even_if_live: None });
+    act("drain", &arguments.common, Manner::default(), house, intent).await
+}
+
+/// Taking a mark away destroys nothing, so it is not asked for twice.
+pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result<Outcome, Trouble> {
+    let common = &arguments.common;
+    let wish = Wish {
+        command: "undrain",
+        yes: true,
+        dry_run: common.dry_run,
+        json: common.json,
+        manner: Manner::default(),
+    };
+    let mut site = Site::enter(house, wish).await?;
+    let (_, verdicts) = site.look().await?;
+    let ids = resolve(&common.targets, &verdicts)?;
+    let mut lines = Vec::new();
+    for id in &ids {
+        let cleared = match site.keeper() {
+            Some(keeper) => keeper.undrain(id).await?,
+            None => false,
+        };
+        let word = if cleared { "no longer draining" } else { "was not draining" };
+        lines.push((id.to_string(), cleared, word));
+    }
+    if common.json {
+        let cleared: Vec<_> = lines
+            .iter()
+            .map(|(id, cleared, _)| serde_json::json!({ "id": id, "undrained": cleared }))
+            .collect();
+        write_json(&serde_json::json!({ "outcomes": cleared }), true);
+    } else {
+        for (id, _, word) in &lines {
+            write(&format!("{word}: {}\n", &id[..12]));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+async fn act(
+    command: &'static str,
+    common: &Common,
+    manner: Manner,
+    house: &House,
+    intent: impl FnOnce(HashSet<ContainerId>) -> Intent,
+) -> Result<Outcome, Trouble> {
+    let wish = Wish { command, yes: common.yes, dry_run: common.dry_run, json: common.json, manner };
+    let mut site = Site::enter(house, wish).await?;
+    let (snapshot, verdicts) = site.look().await?;
+    let intent = intent(resolve(&common.targets, &verdicts)?);
+    let pass = site.pass(&snapshot, &verdicts, &intent).await?;
+    let summary = Summary::of(&pass.outcomes);
+    let kept = pass.outcomes.iter().any(|outcome| outcome.ending == crate::keeper::Ending::Kept);
+    if common.json {
+        let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
+        write_json(&Report { dry_run: common.dry_run, outcomes, summary }, true);
+    } else {
+        write(&format!("{}\n", summary.sentence()));
+    }
+    // Whoever names a container and does not get it has not got what he asked for.
+    Ok(if kept && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
+}
+
+/// Finds what the operator means. A name or id that fits exactly wins; else a workspace; else the beginning of an id.
+fn resolve(targets: &[String], verdicts: &Verdicts) -> Result<HashSet<ContainerId>, TargetFault> {
+    let mut ids = HashSet::new();
+    for target in targets {
+        let known = || verdicts.containers.iter().filter_map(|v| v.subject.id().map(|id| (v, id)));
+        let exact: Vec<_> =
+            known().filter(|(v, id)| id.as_str() == target || v.subject.name() == target.as_str()).collect();
+        let workspace: Vec<_> = known().filter(|(v, _)| v.workspace.as_deref() == Some(target)).collect();
+        let beginning: Vec<_> =
+            known().filter(|(_, id)| target.len() >= 4 && id.as_str().starts_with(target.as_str())).collect();
+        let named = |found: &[(&crate::domain::Verdict, &ContainerId)]| {
+            found
+                .iter()
+                .map(|(v, id)| format!("{} ({})", v.subject.name(), id.short()))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let found = match (exact.len(), workspace.len(), beginning.len()) {
+            (1, 0, _) => exact,
+            (0, 1.., 0) => workspace,
+            (0, 0, 1) => beginning,
+            (0, 0, 0) => return Err(TargetFault::NotFound { target: target.clone() }),
+            _ => {
+                let all: Vec<_> = exact.into_iter().chain(workspace).chain(beginning).collect();
+                let first = all[0].1;
+                // A workspace named like its only container means the same.
+                if all.iter().all(|(_, id)| *id == first) {
+                    vec![all[0]]
+                } else {
+                    let candidates = named(&all);
+                    return Err(TargetFault::Ambiguous { target: target.clone(), candidates });
+                }
+            }
+        };
+        ids.extend(found.into_iter().map(|(_, id)| id.clone()));
+    }
+    Ok(ids)
+}

@@ -1,0 +1,329 @@
+//! The keeper: the only part that acts, and the only holder of an [`EngineControl`].
+//!
+//! A plan that was confirmed is consumed here, once. Its intents are in the journal, on disk, before the first request
+//! goes out; each item then passes the protocol by itself, side by side with others, and one that fails stops none.
+
+mod check;
+mod journal;
+mod lock;
+mod outcome;
+mod protocol;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use jiff::Timestamp;
+use thiserror::Error;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::container::Row;
+use crate::domain::plan::{Action, Intent, Item, Plan};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::{ContainerId, Policy};
+use crate::engine::{Endpoint, EngineControl, EngineFault, EngineView};
+use crate::environment::Environment;
+use crate::state::{ItemRecord, PlanRecord, State, StateFault, Step};
+use crate::watch::WatchedSystem;
+use check::Checker;
+use journal::Journal;
+pub use lock::{KeeperLock, LockFault};
+pub use outcome::{Ending, ItemOutcome, Progress};
+use protocol::Removal;
+
+/// How many items wait for their stop at once when the operator sets no limit: a stop costs the engine nothing but time.
+const STOPS_AT_ONCE: usize = 64;
+
+/// How long an engine may take to do a thing, however impatient the operator is with its answers.
+const ACT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KeeperFault {
+    /// The plan waited too long.
+    #[error("the plan is older than 30 s and was not carried out; make a new one")]
+    Expired,
+    /// Facts are not good enough.
+    #[error("nothing was done, because evidence is unavailable: {0}")]
+    NoEvidence(String),
+    /// The state cannot be written.
+    #[error(transparent)]
+    State(#[from] StateFault),
+    /// Somebody else is at work.
+    #[error(transparent)]
+    Lock(#[from] LockFault),
+    /// The engine cannot be reached.
+    #[error(transparent)]
+    Engine(#[from] EngineFault),
+}
+
+/// How a plan is carried out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner {
+    /// How long a graceful stop waits; the profile's or policy's word holds without it.
+    pub grace: Option<Duration>,
+    /// How many items at once; without it eight are worked on while any number waits for its stop.
+    pub concurrency: Option<usize>,
+}
+
+/// The keeper of one host. It exists only while it holds the lock.
+#[derive(Debug)]
+pub struct Keeper {
+    control: EngineControl,
+    engine: EngineView,
+    journal: Journal,
+    host: String,
+    who: String,
+    policy: Policy,
+    patience: Duration,
+    _lock: KeeperLock,
+}
+
+/// A begun item of an earlier, killed program, and what the engine says of it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The sentence for the operator.
+    pub sentence: String,
+}
+
+impl Keeper {
+    /// Makes a keeper out of the lock, the state and the engine.
+    pub fn new(
+        lock: KeeperLock,
+        folder: &Path,
+        endpoint: &Endpoint,
+        who: String,
+        policy: Policy,
+        patience: Duration,
+    ) -> Result<Self, KeeperFault> {
+        Ok(Self {
+            control: EngineControl::new(endpoint, patience.max(ACT_PATIENCE))?,
+            engine: EngineView::new(endpoint.clone(), patience),
+            journal: Journal::new(State::open(folder)?),
+            host: endpoint.address.to_string(),
+            who,
+            policy,
+            patience,
+            _lock: lock,
+        })
+    }
+
+    /// What an earlier program began and did not finish, with the engine's word on it. Nothing is repeated; each is
+    /// reported once and then closed in the journal.
+    pub async fn leftovers(&self, folder: &Path) -> Result<Vec<Leftover>, KeeperFault> {
+        let Some(state) = State::open_to_read(folder)? else { return Ok(Vec::new()) };
+        let mut leftovers = Vec::new();
+        for unfinished in state.unfinished(&self.host)? {
+            let now = match ContainerId::parse(&unfinished.container) {
+                None => "its id is not readable".to_owned(),
+                Some(id) => match self.engine.inspect(&id).await {
+                    Ok(Some(container)) => format!("the engine says it is {} now", container.state),
+                    Ok(None) => "the engine says it is gone".to_owned(),
+                    Err(fault) => return Err(fault.into()),
+                },
+            };
+            let reached = match unfinished.last_step.as_deref() {
+                None => "before anything was done",
+                Some("stopping") => "after a stop was asked for",
+                Some("stopped") => "after it was stopped",
+                Some("removing") => "after its removal was asked for",
+                Some("rescuing") => "after a start was asked for, to undo the stop",
+                Some(_) => "in the middle",
+            };
+            let short: String = unfinished.container.chars().take(12).collect();
+            let sentence = format!(
+                "{} ({short}): {} by {} at {} was interrupted {reached}; {now}",
+                unfinished.name, unfinished.action, unfinished.who, unfinished.at
+            );
+            let detail = format!("interrupted {reached}; {now}");
+            self.journal.step(unfinished.item, Step::Outcome, detail).await?;
+            leftovers.push(Leftover { sentence });
+        }
+        Ok(leftovers)
+    }
+
+    /// Takes away the marks of containers that are gone. Only a good list says that.
+    pub async fn tidy_marks(&self, snapshot: &Snapshot) -> Result<usize, KeeperFault> {
+        if snapshot.engine.unusable(Timestamp::now(), self.policy.max_evidence_age).is_some() {
+            return Ok(0);
+        }
+        let present: HashSet<&ContainerId> = snapshot
+            .engine
+            .value
+            .iter()
+            .filter_map(|row| match row {
+                Row::Container(container) => Some(&container.id),
+                Row::Unreadable(row) => row.id.as_ref(),
+            })
+            .collect();
+        let unreadable =
+            snapshot.engine.value.iter().any(|row| matches!(row, Row::Unreadable(row) if row.id.is_none()));
+        let mut cleared = 0;
+        for id in snapshot.drains.keys().filter(|id| !unreadable && !present.contains(id)) {
+            cleared += usize::from(self.journal.clear_mark(&self.host, id).await?);
+        }
+        Ok(cleared)
+    }
+
+    /// Takes the mark from a container; says whether there was one.
+    pub async fn undrain(&self, id: &ContainerId) -> Result<bool, KeeperFault> {
+        Ok(self.journal.clear_mark(&self.host, id).await?)
+    }
+
+    /// Carries out a plan that was shown and confirmed. `cancel` lets no new item begin; what has begun is finished.
+    pub async fn carry_out(
+        &self,
+        plan: Plan,
+        snapshot: &Snapshot,
+        systems: Vec<WatchedSystem>,
+        manner: Manner,
+        progress: mpsc::Sender<Progress>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<ItemOutcome>, KeeperFault> {
+        let now = Timestamp::now();
+        if plan.has_expired(now) {
+            return Err(KeeperFault::Expired);
+        }
+        if let Some(why) = snapshot.engine.unusable(now, self.policy.max_evidence_age) {
+            return Err(KeeperFault::NoEvidence(why.to_string()));
+        }
+        let intent = plan.intent().clone();
+        let items = plan.into_items();
+        let numbers = self.begin(&intent, &items).await?;
+        let grace_of: std::collections::HashMap<_, _> = snapshot
+            .systems
+            .iter()
+            .map(|system| {
+                (system.profile.name.clone(), system.profile.stop_grace.unwrap_or(self.policy.stop_grace))
+            })
+            .collect();
+        let checker = Checker::new(
+            self.engine.clone(),
+            snapshot.clone(),
+            systems,
+            self.policy.clone(),
+            intent,
+            self.patience,
+        );
+        let work = Semaphore::new(manner.concurrency.unwrap_or(8).max(1));
+        let stops = Semaphore::new(manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1));
+        let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
+        let (checker, work, stops, progress) = (&checker, &work, &stops, &progress);
+        let grace_of = &grace_of;
+        let runs = items.into_iter().zip(numbers).enumerate().map(|(index, (item, number))| async move {
+            let began = Instant::now();
+            let Some(number) = number else {
+                let reason = item.reason.to_string();
+                let outcome = ItemOutcome {
+                    item,
+                    ending: Ending::Kept,
+                    reason,
+                    evidence_missing: false,
+                    duration: Duration::ZERO,
+                };
+                return (index, outcome);
+            };
+            let ended = if cancel.is_cancelled() {
+                let reason = "interrupted before it began".to_owned();
+                protocol::Ended { ending: Ending::Skipped, reason, evidence_missing: false }
+            } else {
+                let _ = progress.send(Progress::Begun { index }).await;
+                let of_system = item.system.as_ref().and_then(|system| grace_of.get(system)).copied();
+                let removal = Removal {
+                    control: &self.control,
+                    engine: &self.engine,
+                    checker,
+                    journal: &self.journal,
+                    work,
+                    stops,
+                    host: &self.host,
+                    who: &self.who,
+                    grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),
+                    item: &item,
+                    number,
+                    index,
+                    progress,
+                };
+                removal.carry_out().await
+            };
+            let mut reason = ended.reason;
+            let line = format!("{}: {reason}", ended.ending.as_str());
+            if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
+                reason = format!("{reason} (and it could not be journalled: {fault})");
+            }
+            if let (Ending::Removed | Ending::AlreadyGone, Some(id)) = (ended.ending, &item.id) {
+                // A mark on what is gone is tidied up again by the next run if this fails.
+                let _ = self.journal.clear_mark(&self.host, id).await;
+            }
+            let outcome = ItemOutcome {
+                ending: ended.ending,
+                reason,
+                evidence_missing: ended.evidence_missing,
+                duration: began.elapsed(),
+                item,
+            };
+            let _ = progress.send(Progress::Finished { index, outcome: Box::new(outcome.clone()) }).await;
+            (index, outcome)
+        });
+        let mut outcomes: Vec<(usize, ItemOutcome)> =
+            futures_util::stream::iter(runs).buffer_unordered(at_once).collect().await;
+        outcomes.sort_by_key(|(index, _)| *index);
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+
+    /// Step 5: every intent that changes something is on disk before the first request goes out.
+    async fn begin(&self, intent: &Intent, items: &[Item]) -> Result<Vec<Option<i64>>, KeeperFault> {
+        let changing = |item: &Item| item.action != Action::Keep && item.id.is_some();
+        let records: Vec<ItemRecord> = items.iter().filter(|item| changing(item)).map(record).collect();
+        let plan =
+            PlanRecord { host: self.host.clone(), who: self.who.clone(), intent: name_of(intent).to_owned() };
+        let mut numbers =
+            if records.is_empty() { Vec::new() } else { self.journal.begin(plan, records).await? }
+                .into_iter();
+        Ok(items.iter().map(|item| if changing(item) { numbers.next() } else { None }).collect())
+    }
+}
+
+fn record(item: &Item) -> ItemRecord {
+    ItemRecord {
+        container: item.id.as_ref().map(ToString::to_string).unwrap_or_default(),
+        name: item.name.clone(),
+        system: item.system.as_ref().map(ToString::to_string),
+        workspace: item.workspace.clone(),
+        status: item.status.to_string(),
+        action: item.action.as_str().to_owned(),
+        reason: item.reason.to_string(),
+        started_at: item.started_at,
+    }
+}
+
+fn name_of(intent: &Intent) -> &'static str {
+    match intent {
+        Intent::Reconcile(_) => "reconcile",
+        Intent::Stop(_) => "stop",
+        Intent::Remove(_) => "remove",
+        Intent::ForceRemove(_) => "force remove",
+        Intent::Drain(_) => "drain",
+    }
+}
+
+/// Who is at the keyboard: the user, and the SSH client he came from.
+pub fn who(environment: &Environment) -> String {
+    let variable = |name: &str| environment.variables.get(name).filter(|value| !value.is_empty());
+    let uid = std::fs::metadata("/proc/self").map(|process| {
+        use std::os::unix::fs::MetadataExt;
+        process.uid()
+    });
+    let user = match (variable("USER").or_else(|| variable("LOGNAME")), uid) {
+        (Some(user), _) => user.clone(),
+        (None, Ok(uid)) => format!("uid {uid}"),
+        (None, Err(_)) => "unknown user".to_owned(),
+    };
+    let client = variable("SSH_CONNECTION").or_else(|| variable("SSH_CLIENT"));
+    match client.and_then(|client| client.split_whitespace().next()) {
+        Some(client) => format!("{user} from {client}"),
+        None => user,
+    }
+}
