@@ -207,6 +207,8 @@ impl Evidence {
                 | Self::RowUnreadable(_)
                 | Self::InspectFailed(_)
                 | Self::ImageUnverifiable { .. }
+                | Self::LivenessUnclear { .. }
+                | Self::ActivityUnreadable { .. }
                 | Self::ProfileBroken(_)
         )
     }

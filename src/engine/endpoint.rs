@@ -48,7 +48,14 @@ pub struct Attempt {
 
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.endpoint.address, self.endpoint.origin, self.fault)
+        let Endpoint { address, origin } = &self.endpoint;
+        match &self.fault {
+            // These name the place themselves.
+            EngineFault::NoSocket(_) | EngineFault::PermissionDenied(_) => {
+                write!(f, "{} ({origin})", self.fault)
+            }
+            fault => write!(f, "{address} ({origin}): {fault}"),
+        }
     }
 }
 

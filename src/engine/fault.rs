@@ -19,7 +19,7 @@ pub enum EngineFault {
     #[error("the connection failed: {0}")]
     Connection(String),
     /// No complete answer in time.
-    #[error("no complete answer within {}", Span(*.0))]
+    #[error("no complete answer {}", patience(*.0))]
     TimedOut(Duration),
     /// The engine refused or failed.
     #[error("the engine answered {status}: {message}")]
@@ -38,6 +38,13 @@ pub enum EngineFault {
     /// A request that would change something, from a view.
     #[error("a {0} request was refused: this program may only look")]
     ReadOnly(String),
+}
+
+fn patience(limit: Duration) -> String {
+    match limit {
+        Duration::ZERO => "in the time that was left".to_owned(),
+        limit => format!("within {}", Span(limit)),
+    }
 }
 
 impl EngineFault {

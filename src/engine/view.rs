@@ -55,7 +55,9 @@ impl EngineView {
         Self { endpoint, transport, timeout }
     }
 
-    /// The first endpoint that answers, or every attempt and why it failed. All of them together may take `timeout`.
+    /// The first endpoint that answers, or every attempt and why it failed. A place where no engine is to be had is
+    /// passed over; an engine that is there and fails is not, for the next one would be another host's containers.
+    /// All of them together may take `timeout`.
     pub async fn first_that_answers(
         endpoints: &[Endpoint],
         timeout: Duration,
@@ -65,7 +67,14 @@ impl EngineView {
             let view = Self::new(endpoint.clone(), timeout);
             match view.info().await {
                 Ok(info) => return Ok((view, info)),
-                Err(fault) => attempts.push(Attempt { endpoint: endpoint.clone(), fault }),
+                Err(fault) => {
+                    let nobody_there =
+                        matches!(fault, EngineFault::NoSocket(_) | EngineFault::PermissionDenied(_));
+                    attempts.push(Attempt { endpoint: endpoint.clone(), fault });
+                    if !nobody_there {
+                        break;
+                    }
+                }
             }
         }
         Err(attempts)
@@ -98,6 +107,12 @@ impl EngineView {
     /// One container, or `None` when it is gone. The answer's id is compared: an engine that no longer knows an id
     /// tries it as a name, and somebody's container may be named so.
     pub async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
+        // Its commands are asked for one by one; all of it together must end in time.
+        let inspected = tokio::time::timeout(self.timeout, self.inspect_slowly(id)).await;
+        inspected.map_err(|_| EngineFault::TimedOut(self.timeout))?
+    }
+
+    async fn inspect_slowly(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
         let body = match self.transport.get(&format!("/containers/{id}/json"), self.timeout).await {
             Err(fault) if fault.is_not_found() => return Ok(None),
             body => body?,

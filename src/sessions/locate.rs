@@ -46,7 +46,7 @@ pub(super) fn locate(pattern: &str, environment: &Environment) -> Result<Vec<Loc
 }
 
 /// `None` when a variable without a default is not set: the place does not exist on this host.
-fn expand(pattern: &str, environment: &Environment) -> Option<String> {
+pub(super) fn expand(pattern: &str, environment: &Environment) -> Option<String> {
     let rooted = match pattern.strip_prefix("~/") {
         Some(rest) => environment.home.join(rest).to_string_lossy().into_owned(),
         None => pattern.to_owned(),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use super::fault::StoreFault;
-use super::locate::{Located, locate};
+use super::locate::{Located, expand, locate};
 use super::sqlite::{Limits, SqliteReader, fits};
 use crate::domain::Profile;
 use crate::domain::profile::{Query, StoreRule};
@@ -62,8 +63,9 @@ impl StoreSet {
         if self.queries.is_empty() {
             return Vec::new();
         }
+        let deadline = Instant::now() + self.limits.time;
         let mut facts = Vec::new();
-        self.named.retain(|named| !belongs_elsewhere(named, &self.queries, self.limits));
+        self.named.retain(|named| !belongs_elsewhere(named, &self.queries, part_of(deadline, 4)));
         for path in self.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>() {
             self.meet(Located { path, captures: BTreeMap::new() });
         }
@@ -80,12 +82,15 @@ impl StoreSet {
                 }
             }
         }
+        let mut left = self.stores.len();
         for store in self.stores.values_mut() {
-            store.read();
+            // One store that hangs leaves half of the time to those after it.
+            store.read(part_of(deadline, if left > 1 { 2 } else { 1 }));
+            left -= 1;
             facts.push(store.facts.clone());
         }
         if facts.is_empty() {
-            facts.push(faulty(&self.patterns.join(", "), &StoreFault::NoneFound));
+            facts.extend(self.places().iter().map(|place| faulty(place, &StoreFault::NoneFound)));
         }
         facts
     }
@@ -97,6 +102,18 @@ impl StoreSet {
             store.reader.reconnect();
         }
         self.read()
+    }
+
+    /// Where the stores are looked for, for messages.
+    pub fn places(&self) -> Vec<String> {
+        let named = self.named.iter().map(|named| named.path.display().to_string());
+        if !self.named.is_empty() {
+            return named.collect();
+        }
+        let patterns = self.patterns.iter();
+        patterns
+            .map(|pattern| expand(pattern, &self.environment).unwrap_or_else(|| pattern.clone()))
+            .collect()
     }
 
     fn meet(&mut self, located: Located) {
@@ -114,8 +131,8 @@ impl StoreSet {
     }
 
     /// The facts when not even the first read came back.
-    pub fn never_read() -> StoreFacts {
-        faulty("the session store", &StoreFault::TimedOut)
+    pub fn never_read(places: &[String]) -> Vec<StoreFacts> {
+        places.iter().map(|place| faulty(place, &StoreFault::TimedOut)).collect()
     }
 
     /// The facts as they were, after a read that did not come back.
@@ -129,8 +146,8 @@ impl StoreSet {
 }
 
 impl Store {
-    fn read(&mut self) {
-        match self.reader.read() {
+    fn read(&mut self, time: Duration) {
+        match self.reader.read_within(time) {
             Ok(answer) => {
                 self.facts.variant = Some(answer.variant);
                 self.facts.sessions =
@@ -142,9 +159,14 @@ impl Store {
 }
 
 /// Whether a store named without its system is surely another system's: a store in doubt stays everybody's.
-fn belongs_elsewhere(named: &NamedStore, ours: &[Query], limits: Limits) -> bool {
-    let fits = |queries: &[Query]| fits(&named.path, queries, limits);
+fn belongs_elsewhere(named: &NamedStore, ours: &[Query], time: Duration) -> bool {
+    let fits = |queries: &[Query]| fits(&named.path, queries, time);
     !named.others.is_empty() && fits(ours) == Ok(false) && fits(&named.others) == Ok(true)
+}
+
+/// A share of the time that is left.
+fn part_of(deadline: Instant, shares: u32) -> Duration {
+    deadline.saturating_duration_since(Instant::now()) / shares
 }
 
 /// Whether something is at the path, or nobody can say because a folder above may not be looked into.

@@ -85,14 +85,20 @@ impl SqliteReader {
 
     /// Reads all sessions. Any doubt is a fault; the next read starts afresh.
     pub fn read(&mut self) -> Result<Answer, StoreFault> {
-        let answer = self.try_read();
+        self.read_within(self.limits.time)
+    }
+
+    /// The same, in less time.
+    pub(super) fn read_within(&mut self, time: Duration) -> Result<Answer, StoreFault> {
+        let answer = self.try_read(time);
         if answer.is_err() {
             self.open = None;
         }
         answer
     }
 
-    fn try_read(&mut self) -> Result<Answer, StoreFault> {
+    fn try_read(&mut self, time: Duration) -> Result<Answer, StoreFault> {
+        let deadline = Instant::now() + time;
         let identity = identify(&self.path)?;
         let known = self.open.as_ref().map(|open| open.identity).or(self.expected.take());
         if known.is_some_and(|known| known != identity) {
@@ -100,9 +106,9 @@ impl SqliteReader {
         }
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => Open { connection: connect(&self.path, self.limits.time)?, identity, last: None },
+            None => Open { connection: connect(&self.path)?, identity, last: None },
         };
-        let deadline = Instant::now() + self.limits.time;
+        patience(&open.connection, time)?;
         open.connection
             .progress_handler(1000, Some(move || Instant::now() > deadline))
             .map_err(|error| explain(&error))?;
@@ -148,7 +154,7 @@ fn unusual_kind(metadata: &Metadata) -> Option<&'static str> {
     }
 }
 
-fn connect(path: &Path, time: Duration) -> Result<Connection, StoreFault> {
+fn connect(path: &Path) -> Result<Connection, StoreFault> {
     if let Err(error) = std::fs::File::open(path)
         && error.kind() == std::io::ErrorKind::PermissionDenied
     {
@@ -159,10 +165,13 @@ fn connect(path: &Path, time: Duration) -> Result<Connection, StoreFault> {
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(&error))?;
-    // Half of the time for waiting, half for reading.
-    connection.busy_timeout(time / 2).map_err(|error| explain(&error))?;
     connection.pragma_update(None, "query_only", true).map_err(|error| explain(&error))?;
     Ok(connection)
+}
+
+/// Half of the time for waiting, half for reading.
+fn patience(connection: &Connection, time: Duration) -> Result<(), StoreFault> {
+    connection.busy_timeout(time / 2).map_err(|error| explain(&error))
 }
 
 /// Opening a WAL database that nobody has open makes its -wal and -shm files, even for reading. Made by its owner or by
@@ -202,9 +211,10 @@ fn query(open: &mut Open, queries: &[Query], rows: usize) -> Result<Answer, Stor
 }
 
 /// Whether one of the query variants fits the database.
-pub(super) fn fits(path: &Path, queries: &[Query], limits: Limits) -> Result<bool, StoreFault> {
+pub(super) fn fits(path: &Path, queries: &[Query], time: Duration) -> Result<bool, StoreFault> {
     identify(path)?;
-    let connection = connect(path, limits.time)?;
+    let connection = connect(path)?;
+    patience(&connection, time)?;
     let schema = Schema::read(&connection).map_err(|error| explain(&error))?;
     Ok(schema.first_fit(queries).is_ok())
 }

@@ -113,10 +113,12 @@ impl EngineWatcher {
             ));
         }
         self.distrust_emptiness = true;
-        self.inspect_where_needed(&engine, &mut rows, deadline).await;
+        // One container that cannot be inspected must leave time to ask for the images of all the others.
+        let inspected_by = Instant::now() + remaining(deadline) / 2;
+        self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
-        let view = engine.within(remaining(deadline));
-        let images = self.images.look_up(&view, ours.iter().map(|(_, container)| container.as_ref())).await;
+        let containers = ours.iter().map(|(_, container)| container.as_ref());
+        let images = self.images.look_up(&engine, deadline, containers).await;
         Ok((rows, images))
     }
 
@@ -130,10 +132,15 @@ impl EngineWatcher {
                 let endpoint = engine.endpoint().address.to_string();
                 self.facts.host = Host { endpoint, engine: Some(info.to_string()) };
                 self.connected = Some(engine.clone());
+                // Another engine that answers while this one is down would look like this one with all containers gone.
+                self.endpoints = vec![engine.endpoint().clone()];
                 Ok(engine)
             }
             Err(attempts) => {
-                let hint = attempts.first().map(|attempt| attempt.fault.hint()).unwrap_or_default();
+                let nowhere = |attempt: &&Attempt| matches!(attempt.fault, EngineFault::NoSocket(_));
+                // An engine that is there and fails tells more than a place where none is.
+                let telling = attempts.iter().find(|attempt| !nowhere(attempt)).or(attempts.first());
+                let hint = telling.map(|attempt| attempt.fault.hint()).unwrap_or_default();
                 let tried: Vec<String> = attempts.iter().map(ToString::to_string).collect();
                 self.attempts = attempts;
                 Err(format!("{}; {hint}", tried.join("; ")))
@@ -277,6 +284,6 @@ impl EngineWatcher {
     }
 }
 
-fn remaining(deadline: Instant) -> Duration {
+pub(super) fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 
+use super::engine::remaining;
 use crate::domain::Container;
 use crate::domain::snapshot::{ImageFact, Images, TagFact};
 use crate::engine::EngineView;
@@ -30,6 +31,7 @@ impl ImageCache {
     pub(super) async fn look_up<'a>(
         &mut self,
         engine: &EngineView,
+        deadline: Instant,
         containers: impl Iterator<Item = &'a Container>,
     ) -> Images {
         let mut references = BTreeSet::new();
@@ -45,7 +47,9 @@ impl ImageCache {
 
         let unknown: Vec<String> =
             references.into_iter().filter(|tag| !self.tags.contains_key(tag)).collect();
-        for (reference, answer) in ask(engine, unknown).await {
+        // Labels decide about ownership; a tag that cannot be asked for must leave them their time.
+        let tags_by = Instant::now() + remaining(deadline) / 2;
+        for (reference, answer) in ask(engine, tags_by, unknown).await {
             let fact = match answer {
                 Ok(Some((id, labels))) => {
                     self.labels.insert(id.clone(), labels);
@@ -58,7 +62,7 @@ impl ImageCache {
         }
         let unknown: Vec<String> = ids.into_iter().filter(|id| !self.labels.contains_key(id)).collect();
         let mut by_id: HashMap<String, ImageFact> = HashMap::new();
-        for (id, answer) in ask(engine, unknown).await {
+        for (id, answer) in ask(engine, deadline, unknown).await {
             match answer {
                 Ok(Some((_, labels))) => {
                     self.labels.insert(id, labels);
@@ -81,10 +85,13 @@ impl ImageCache {
 
 type Answer = Result<Option<(String, BTreeMap<String, String>)>, String>;
 
-async fn ask(engine: &EngineView, names: Vec<String>) -> Vec<(String, Answer)> {
-    let questions = names.into_iter().map(|name| async move {
-        let answer = engine.image(&name).await.map_err(|fault| fault.to_string());
-        (name, answer)
+async fn ask(engine: &EngineView, deadline: Instant, names: Vec<String>) -> Vec<(String, Answer)> {
+    let questions = names.into_iter().map(|name| {
+        let engine = engine.within(remaining(deadline));
+        async move {
+            let answer = engine.image(&name).await.map_err(|fault| fault.to_string());
+            (name, answer)
+        }
     });
     futures_util::stream::iter(questions).buffer_unordered(QUESTIONS_AT_ONCE).collect().await
 }

@@ -28,6 +28,8 @@ pub(super) struct SessionWatcher {
 struct System {
     entry: Entry,
     stores: Arc<Mutex<StoreSet>>,
+    /// Where the stores are looked for; the set itself may be held by a read that hangs.
+    places: Vec<String>,
     asked_for: bool,
     last: Vec<StoreFacts>,
 }
@@ -39,6 +41,7 @@ impl SessionWatcher {
             .map(|WatchedSystem { entry, stores, asked_for }| System {
                 entry,
                 asked_for: asked_for || stores.is_named(),
+                places: stores.places(),
                 stores: Arc::new(Mutex::new(stores)),
                 last: Vec::new(),
             })
@@ -86,6 +89,6 @@ impl System {
     }
 
     fn stuck(&self) -> Vec<StoreFacts> {
-        if self.last.is_empty() { vec![StoreSet::never_read()] } else { StoreSet::stuck(&self.last) }
+        if self.last.is_empty() { StoreSet::never_read(&self.places) } else { StoreSet::stuck(&self.last) }
     }
 }

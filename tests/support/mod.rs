@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod engine;
+pub(crate) mod native;
 pub(crate) mod program;
 pub(crate) mod rows;
 pub(crate) mod scripted;

@@ -25,7 +25,7 @@ pub(super) struct Claimed {
     pub(super) claims: Arc<Claims>,
     /// A session of which it cannot be told whether it is live.
     pub(super) unclear: Option<Evidence>,
-    /// A session that has not ended and whose time of activity cannot be read.
+    /// A session whose last sign of life cannot be read, so that nobody knows for how long it has been quiet.
     pub(super) activity_unreadable: Option<Evidence>,
 }
 
@@ -54,6 +54,7 @@ pub(super) struct Joined {
 /// A session with what was found out about it.
 struct Judged<'a> {
     session: &'a Arc<Session>,
+    store: &'a str,
     liveness: Liveness,
 }
 
@@ -132,7 +133,7 @@ pub(super) fn join(
             {
                 lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
             }
-            judged.push(Judged { session, liveness });
+            judged.push(Judged { session, store: &store.path, liveness });
         }
     }
 
@@ -237,31 +238,45 @@ fn sum_up(members: impl Iterator<Item = usize>, judged: &[Judged<'_>]) -> Claime
     let mut activity_unreadable = None;
     let mut ranked: Vec<usize> = Vec::new();
     for member in members {
-        let Judged { session, liveness } = &judged[member];
+        let Judged { session, store, liveness } = &judged[member];
+        let told = |why: &str| format!("{why} ({store})");
         ranked.push(member);
         claims.total += 1;
         claims.newest_moment = claims.newest_moment.max(session.newest_moment());
         match liveness {
             Liveness::Live { .. } => claims.live += 1,
             Liveness::Ended => claims.ended += 1,
-            Liveness::Quiet => {
-                if let Moment::Unreadable(why) = &session.last_activity_at {
-                    let evidence =
-                        Evidence::ActivityUnreadable { session: session.id.clone(), why: why.clone() };
-                    activity_unreadable.get_or_insert(evidence);
-                }
-            }
+            Liveness::Quiet => {}
             Liveness::Unclear(why) => {
-                let evidence = Evidence::LivenessUnclear { session: session.id.clone(), why: why.clone() };
+                let evidence = Evidence::LivenessUnclear { session: session.id.clone(), why: told(why) };
                 unclear.get_or_insert(evidence);
             }
+        }
+        if let Some(why) = unreadable_activity(session) {
+            let evidence = Evidence::ActivityUnreadable { session: session.id.clone(), why: told(why) };
+            activity_unreadable.get_or_insert(evidence);
         }
     }
     ranked.sort_by_key(|&member| rank(&judged[member]));
     let listed = ranked.into_iter().take(Claims::LISTED).map(|member| {
-        let Judged { session, liveness } = &judged[member];
+        let Judged { session, liveness, .. } = &judged[member];
         Claim { session: Arc::clone(session), liveness: liveness.clone() }
     });
     claims.listed = listed.collect();
     Claimed { claims: Arc::new(claims), unclear, activity_unreadable }
+}
+
+/// What keeps anyone from telling when the session last did something. Its beginning matters only where nothing
+/// later is recorded.
+fn unreadable_activity(session: &Session) -> Option<&str> {
+    let began = match (&session.last_activity_at, &session.ended_at) {
+        (Moment::Absent, Moment::Absent) => Some(&session.started_at),
+        _ => None,
+    };
+    [Some(&session.ended_at), Some(&session.last_activity_at), began].into_iter().flatten().find_map(
+        |moment| match moment {
+            Moment::Unreadable(why) => Some(why.as_str()),
+            Moment::At(_) | Moment::Absent => None,
+        },
+    )
 }
