@@ -10,7 +10,6 @@
 //! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
 //! - [`text`] is the boundary that everything from outside crosses before a person sees it.
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test that fails to unwrap has failed"))]
 
 pub mod cli;
 pub mod config;

@@ -26,7 +26,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn observer(paths: &[&Path]) -> Observer {
     let endpoints = paths.iter().map(|path| endpoint(path)).collect();
-    Observer::new(endpoints, Vec::new(), Duration::from_secs(1))
+    Observer::new(endpoints, Vec::new(), Duration::from_secs(1), std::env::temp_dir().join("no-such-state"))
 }
 
 fn engine_with(name: &str) -> ScriptedEngine {
