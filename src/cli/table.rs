@@ -8,7 +8,7 @@ use super::output::Manner;
 use super::report::Report;
 use crate::domain::evidence::plural;
 use crate::domain::span::{Span, elapsed};
-use crate::domain::verdict::Verdict;
+use crate::domain::verdict::{Lost, Verdict};
 use crate::domain::{Snapshot, Status, Verdicts};
 use crate::text::{clean, fit, shorten, width};
 
@@ -38,24 +38,19 @@ pub(super) fn table(
 ) -> String {
     let mut out = header(snapshot, report, manner);
     let several_systems = snapshot.systems.len() > 1;
+    let containers =
+        verdicts.containers.iter().map(|v| (v.workspace.as_deref(), container_line(v, several_systems, now)));
+    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost)));
+    let mut members: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
+    members.sort_by_key(|(workspace, _)| *workspace);
     let mut lines = Vec::new();
-    let mut workspace = None;
-    for verdict in &verdicts.containers {
-        if workspace != Some(&verdict.workspace) {
-            workspace = Some(&verdict.workspace);
-            let name = verdict.workspace.as_deref().unwrap_or("(no workspace)");
-            lines.push(group_line(name));
+    let mut group = None;
+    for (workspace, line) in members {
+        if group != Some(workspace) {
+            group = Some(workspace);
+            lines.push(group_line(workspace.unwrap_or("(no workspace)")));
         }
-        lines.push(container_line(verdict, several_systems, now));
-    }
-    for lost in &verdicts.lost {
-        let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
-        cells[0] = format!("  {}", clean(&lost.container));
-        cells[1] = Status::Lost.to_string();
-        cells[3] = clean(&lost.session).into_owned();
-        let why =
-            lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect::<Vec<_>>();
-        lines.push(Line { status: Some(Status::Lost), cells, why: why.join("; ") });
+        lines.push(line);
     }
     if lines.is_empty() && !report.host.reachable {
         out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
@@ -87,7 +82,10 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         })
         .collect();
     let host = format!("{} ({})", clean(&snapshot.host.endpoint), clean(engine));
-    let _ = writeln!(out, "{}  {}  {}", manner.bold("sandkeeper"), host, counts.join("  "));
+    let _ = writeln!(out, "{}  {host}", manner.bold("sandkeeper"));
+    if !counts.is_empty() {
+        let _ = writeln!(out, "{}", counts.join("  "));
+    }
     for evidence in &report.evidence {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {
@@ -104,6 +102,16 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         }
     }
     out
+}
+
+fn lost_line(lost: &Lost) -> Line {
+    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
+    cells[0] = format!("  {}", clean(&lost.container));
+    cells[1] = Status::Lost.to_string();
+    cells[3] = clean(&lost.session).into_owned();
+    let why: Vec<String> =
+        lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
+    Line { status: Some(Status::Lost), cells, why: why.join("; ") }
 }
 
 fn group_line(name: &str) -> Line {
