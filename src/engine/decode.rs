@@ -172,6 +172,7 @@ struct RawInspect {
     exec_ids: Option<Vec<String>>,
     mounts: Option<Vec<RawMount>>,
     host_config: Option<RawHostConfig>,
+    restart_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +223,8 @@ pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         finished_at: moment(&raw.state.finished_at),
         exit_code: raw.state.exit_code,
         running_execs: 0,
+        // Both engines count from zero again when somebody starts it.
+        restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
     };
     let container = Container {
