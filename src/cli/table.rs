@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::output::Manner;
 use super::report::Report;
-use crate::domain::evidence::plural;
+use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Span, elapsed};
-use crate::domain::verdict::Verdict;
-use crate::domain::{Snapshot, Status, Verdicts};
+use crate::domain::verdict::{Lost, Verdict};
+use crate::domain::{Snapshot, Status, SystemName, Verdicts};
 use crate::text::{clean, fit, shorten, width};
 
 /// One line of the table, before it is laid out.
@@ -38,24 +38,20 @@ pub(super) fn table(
 ) -> String {
     let mut out = header(snapshot, report, manner);
     let several_systems = snapshot.systems.len() > 1;
+    let containers = verdicts.containers.iter();
+    let containers = containers
+        .map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, several_systems, now)));
+    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost, several_systems)));
+    let mut rows: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
+    rows.sort_by_key(|(workspace, _)| *workspace);
     let mut lines = Vec::new();
-    let mut workspace = None;
-    for verdict in &verdicts.containers {
-        if workspace != Some(&verdict.workspace) {
-            workspace = Some(&verdict.workspace);
-            let name = verdict.workspace.as_deref().unwrap_or("(no workspace)");
-            lines.push(group_line(name));
+    let mut group = None;
+    for (workspace, line) in rows {
+        if group != Some(workspace) {
+            group = Some(workspace);
+            lines.push(group_line(workspace.unwrap_or("(no workspace)")));
         }
-        lines.push(container_line(verdict, several_systems, now));
-    }
-    for lost in &verdicts.lost {
-        let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
-        cells[0] = format!("  {}", clean(&lost.container));
-        cells[1] = Status::Lost.to_string();
-        cells[3] = clean(&lost.session).into_owned();
-        let why =
-            lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect::<Vec<_>>();
-        lines.push(Line { status: Some(Status::Lost), cells, why: why.join("; ") });
+        lines.push(line);
     }
     if lines.is_empty() && !report.host.reachable {
         out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
@@ -87,12 +83,15 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         })
         .collect();
     let host = format!("{} ({})", clean(&snapshot.host.endpoint), clean(engine));
-    let _ = writeln!(out, "{}  {}  {}", manner.bold("sandkeeper"), host, counts.join("  "));
+    let line = format!("{}  {host}  {}", manner.bold("sandkeeper"), counts.join("  "));
+    let _ = writeln!(out, "{}", line.trim_end());
     for evidence in &report.evidence {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {
             Some(error) => {
-                let line = format!("{system}{} {}: {error}", evidence.source, evidence.path);
+                // The engine's address is in the line above, and in the error where it matters.
+                let place = if evidence.source == "engine" { "" } else { &format!(" {}", evidence.path) };
+                let line = format!("{system}{}{place}: {error}", evidence.source);
                 let _ = writeln!(out, "{} {}", manner.paint(Status::Unknown, "unavailable:"), clean(&line));
             }
             None if evidence.source == "sessions" => {
@@ -110,6 +109,23 @@ fn group_line(name: &str) -> Line {
     let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
     cells[0] = clean(name).into_owned();
     Line { status: None, cells, why: String::new() }
+}
+
+fn lost_line(lost: &Lost, several_systems: bool) -> Line {
+    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
+    cells[0] = format!("  {}", clean(&lost.container));
+    cells[1] = Status::Lost.to_string();
+    cells[3] = clean(&lost.session).into_owned();
+    Line { status: Some(Status::Lost), cells, why: why(Some(&lost.system), several_systems, &lost.evidence) }
+}
+
+fn why(system: Option<&SystemName>, several_systems: bool, evidence: &[Evidence]) -> String {
+    let reasons: Vec<String> =
+        evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
+    match system {
+        Some(system) if several_systems => format!("[{system}] {}", reasons.join("; ")),
+        _ => reasons.join("; "),
+    }
 }
 
 fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> Line {
@@ -130,12 +146,6 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
         (0, total) => format!("{total} quiet"),
         (live, _) => format!("{live} live"),
     };
-    let system = match &verdict.system {
-        Some(system) if several_systems => format!("[{system}] "),
-        _ => String::new(),
-    };
-    let reasons: Vec<String> =
-        verdict.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
     Line {
         status: Some(verdict.status),
         cells: [
@@ -153,7 +163,7 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
                 "current".to_owned()
             },
         ],
-        why: format!("{system}{}", reasons.join("; ")),
+        why: why(verdict.system.as_ref(), several_systems, &verdict.evidence),
     }
 }
 
