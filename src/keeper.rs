@@ -102,7 +102,7 @@ impl Keeper {
             control: EngineControl::new(endpoint, patience.max(ACT_PATIENCE))?,
             engine: EngineView::new(endpoint.clone(), patience),
             journal: Journal::new(State::open(folder)?),
-            host: endpoint.address.to_string(),
+            host: endpoint.address.identity(),
             who,
             policy,
             patience,

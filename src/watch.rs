@@ -188,7 +188,7 @@ impl Desk {
             engine: engine.rows.clone(),
             images: engine.images.clone(),
             systems: kept.map(|system| system.facts.clone()).collect(),
-            drains: self.drains(&engine.host.endpoint),
+            drains: self.drains(&engine.host.identity),
             clock_step: self.clock.look(),
         }
     }

@@ -15,7 +15,7 @@ use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Item, Plan};
 use crate::domain::verdict::Brake;
 use crate::domain::{Snapshot, Verdicts, classify, plan};
-use crate::engine::{Address, Endpoint};
+use crate::engine::Endpoint;
 use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
 use crate::text::{clean, fit};
 use crate::watch::Observer;
@@ -127,6 +127,7 @@ impl<'a> Site<'a> {
         let mut display = Display::new(plan.items(), self.wish.json);
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let systems = self.house.systems()?;
         let work = keeper.carry_out(plan, snapshot, systems, self.wish.manner, progress, &self.cancel);
@@ -144,6 +145,8 @@ impl<'a> Site<'a> {
                 }
                 _ = interrupt.recv() => self.interrupted(&mut display),
                 _ = terminate.recv() => self.interrupted(&mut display),
+                // A lost connection must not turn a stop in flight into a kill.
+                _ = hang_up.recv() => self.interrupted(&mut display),
                 _ = tick.tick() => display.tick(),
             }
         }
@@ -180,7 +183,7 @@ async fn keeper(house: &House, endpoint: &Endpoint) -> Result<Keeper, Trouble> {
     let who = who(&house.environment);
     let told = |held: &crate::keeper::LockFault| eprintln!("waiting: {}", clean(&held.to_string()));
     let folder = &settings.state_folder;
-    let lock = KeeperLock::wait(folder, &lock_name(endpoint), &who, LOCK_PATIENCE, told).await;
+    let lock = KeeperLock::wait(folder, &endpoint.address.identity(), &who, LOCK_PATIENCE, told).await;
     let lock = lock.map_err(KeeperFault::from)?;
     let keeper = Keeper::new(lock, folder, endpoint, who, settings.policy.clone(), settings.timeout)?;
     for leftover in keeper.leftovers(folder).await? {

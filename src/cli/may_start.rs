@@ -53,7 +53,7 @@ async fn draining(workspace: &str, house: &House) -> Result<Vec<Mark>, Trouble> 
     let endpoints = house.endpoints()?;
     let mut draining = Vec::new();
     for endpoint in &endpoints {
-        let host = endpoint.address.to_string();
+        let host = endpoint.address.identity();
         let marks = state.marks(&host).map_err(KeeperFault::from)?;
         let engine = EngineView::new(endpoint.clone(), house.settings.timeout.mul_f32(0.9));
         for mark in marks.into_iter().filter(|mark| mark.workspace.as_deref() == Some(workspace)) {

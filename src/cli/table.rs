@@ -83,8 +83,10 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         })
         .collect();
     let host = format!("{} ({})", clean(&snapshot.host.endpoint), clean(engine));
-    let line = format!("{}  {host}  {}", manner.bold("sandkeeper"), counts.join("  "));
-    let _ = writeln!(out, "{}", line.trim_end());
+    let _ = writeln!(out, "{}  {host}", manner.bold("sandkeeper"));
+    if !counts.is_empty() {
+        let _ = writeln!(out, "{}", counts.join("  "));
+    }
     for evidence in &report.evidence {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {

@@ -34,6 +34,8 @@ pub struct Snapshot {
 pub struct Host {
     /// Where it is reached, as a URL.
     pub endpoint: String,
+    /// What our own state knows it by.
+    pub identity: String,
     /// What it calls itself, such as `Docker 20.10.24`.
     pub engine: Option<String>,
 }

@@ -19,6 +19,19 @@ pub enum Address {
     Tcp(String),
 }
 
+impl Address {
+    /// What our own state knows the host by: two paths to one socket are one host.
+    pub fn identity(&self) -> String {
+        match self {
+            Self::Unix(path) => {
+                let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                Self::Unix(real).to_string()
+            }
+            Self::Tcp(_) => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -13,7 +13,7 @@ use super::{Backoff, Cadence};
 use crate::domain::container::{Container, ContainerId, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::snapshot::{Host, Images, Reading};
-use crate::engine::{Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
+use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Running containers are inspected again after this long even if no event spoke of them.
@@ -59,8 +59,7 @@ pub(super) struct EngineWatcher {
 
 impl EngineWatcher {
     pub(super) fn new(endpoints: Vec<Endpoint>, profiles: Vec<Arc<Profile>>, budget: Duration) -> Self {
-        let endpoint = endpoints.first().map(|endpoint| endpoint.address.to_string()).unwrap_or_default();
-        let host = Host { endpoint, engine: None };
+        let host = endpoints.first().map(|endpoint| host(&endpoint.address, None)).unwrap_or_default();
         Self {
             endpoints,
             profiles,
@@ -129,8 +128,7 @@ impl EngineWatcher {
         match EngineView::first_that_answers(&self.endpoints, remaining(deadline)).await {
             Ok((engine, info)) => {
                 self.attempts.clear();
-                let endpoint = engine.endpoint().address.to_string();
-                self.facts.host = Host { endpoint, engine: Some(info.to_string()) };
+                self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];
@@ -284,6 +282,10 @@ impl EngineWatcher {
     }
 }
 
-pub(super) fn remaining(deadline: Instant) -> Duration {
+pub(super) fn host(address: &Address, engine: Option<String>) -> Host {
+    Host { endpoint: address.to_string(), identity: address.identity(), engine }
+}
+
+fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
