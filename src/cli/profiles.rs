@@ -98,7 +98,9 @@ fn explain(profile: &Profile) -> String {
     let mut lines = vec![format!("{}: {}", profile.name, profile.description)];
     lines.push(format!("containers: labelled {}", labels.join(" and ")));
     for pattern in &profile.recognition.names {
-        lines.push(format!("  named like {pattern}"));
+        let pattern = pattern.as_str();
+        let written = pattern.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$"));
+        lines.push(format!("  named like {}", written.unwrap_or(pattern)));
     }
     let listed = |templates: Vec<String>| templates.join(", else ");
     let workspace = profile.workspace.iter().map(ToString::to_string).collect();
