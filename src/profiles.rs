@@ -177,7 +177,7 @@ impl Library {
 
 fn unreadable_folder(folder: &Path, error: &std::io::Error) -> String {
     format!(
-        "the profile folder {} cannot be read: {error}; give this user read access to it",
+        "the profile folder {} cannot be read: {error}; make it a folder that this user may read",
         folder.display()
     )
 }
