@@ -192,16 +192,6 @@ async fn keeper(house: &House, endpoint: &Endpoint) -> Result<Keeper, Trouble> {
     Ok(keeper)
 }
 
-/// Two paths to one socket are one host.
-fn lock_name(endpoint: &Endpoint) -> String {
-    match &endpoint.address {
-        Address::Unix(path) => {
-            std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string()
-        }
-        Address::Tcp(authority) => authority.clone(),
-    }
-}
-
 fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }

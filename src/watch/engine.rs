@@ -282,10 +282,10 @@ impl EngineWatcher {
     }
 }
 
-pub(super) fn host(address: &Address, engine: Option<String>) -> Host {
+fn host(address: &Address, engine: Option<String>) -> Host {
     Host { endpoint: address.to_string(), identity: address.identity(), engine }
 }
 
-fn remaining(deadline: Instant) -> Duration {
+pub(super) fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
