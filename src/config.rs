@@ -159,8 +159,16 @@ impl Settings {
         let usual = environment.folder("XDG_CONFIG_HOME").join("config.toml");
         let (config_file, text) = read_file(asked.as_deref(), &usual)?;
         let name = config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let document = Document { file: &name, text: &text };
+        let example = "the sample, `assets/config.toml` of sandkeeper's source, shows every key";
+        let document = Document { file: &name, text: &text, example };
         let file: File = document.parse()?;
+
+        let profiles = match (flags.profiles, variable("SANDKEEPER_PROFILES")) {
+            (named, _) if !named.is_empty() => named,
+            (_, Some(listed)) => listed.split(',').map(|name| name.trim().to_owned()).collect(),
+            _ => file.profiles,
+        };
+        let looked_for = |system: &String| profiles.is_empty() || profiles.contains(system);
 
         let span = |key, value: Option<&Spanned<String>>| from_file(document, key, value);
         let defaults = Policy::default();
@@ -178,8 +186,8 @@ impl Settings {
             },
             ..defaults
         };
-        policy.expected_hash_of =
-            file.expect_hash.into_iter().map(|(system, hash)| (SystemName::new(&system), hash)).collect();
+        let of_file = file.expect_hash.into_iter().filter(|(system, _)| looked_for(system));
+        policy.expected_hash_of = of_file.map(|(system, hash)| (SystemName::new(&system), hash)).collect();
         for Addressed { system, value } in flags.expected_hashes {
             match system {
                 Some(system) => {
@@ -215,24 +223,28 @@ impl Settings {
             .map(|Addressed { system, value }| Addressed { system, value: PathBuf::from(value) })
             .collect();
         if stores.is_empty() {
-            let of_file = file.stores.into_iter();
+            // What the file says about systems that are not looked for is not needed.
+            let of_file = file.stores.into_iter().filter(|(system, _)| looked_for(system));
             stores = of_file
                 .flat_map(|(system, paths)| {
                     paths.into_iter().map(move |value| Addressed { system: Some(system.clone()), value })
                 })
                 .collect();
         }
-        let profiles = match (flags.profiles, variable("SANDKEEPER_PROFILES")) {
-            (named, _) if !named.is_empty() => named,
-            (_, Some(listed)) => listed.split(',').map(|name| name.trim().to_owned()).collect(),
-            _ => file.profiles,
-        };
+        for store in &mut stores {
+            // After `SYSTEM=` and in a file no shell has done this.
+            if let Ok(below_home) = store.value.strip_prefix("~") {
+                store.value = environment.home.join(below_home);
+            }
+        }
         let read_only_variable =
             variable("SANDKEEPER_READ_ONLY").is_some_and(|value| value != "0" && value != "false");
         Ok(Self {
             endpoint: EndpointRequest {
-                host: flags.host.or_else(|| variable("SANDKEEPER_HOST")),
-                context: flags.context.or_else(|| variable("SANDKEEPER_CONTEXT")),
+                host: flags.host,
+                context: flags.context,
+                host_variable: variable("SANDKEEPER_HOST"),
+                context_variable: variable("SANDKEEPER_CONTEXT"),
                 configured_host: file.host,
                 configured_context: file.context,
             },

@@ -45,6 +45,8 @@ pub struct Document<'a> {
     pub file: &'a str,
     /// Its text.
     pub text: &'a str,
+    /// Where a full example is, for messages.
+    pub example: &'static str,
 }
 
 impl Document<'_> {
@@ -91,11 +93,7 @@ impl Document<'_> {
             (Some(missing.to_owned()), "is missing".to_owned(), format!("add `{missing} = …` here"))
         } else {
             let key = line.and_then(|line| self.key_on(line));
-            (
-                key,
-                message,
-                "correct the value; `sandkeeper profiles show native` is a full example".to_owned(),
-            )
+            (key, message, format!("correct the value: {}", self.example))
         };
         DocumentError { file: self.file.to_owned(), line, key, what, fix }
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::output::{Manner, in_lines, write, write_json};
 use super::{House, Outcome, Trouble};
+use crate::domain::evidence::plural;
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::{Snapshot, Status};
 use crate::profiles::Origin;
@@ -84,7 +85,8 @@ fn engine(snapshot: &Snapshot) -> Vec<Check> {
     match (&snapshot.engine.fault, engine) {
         (None, Some(engine)) => {
             let count = snapshot.engine.value.len();
-            let finding = format!("{engine} at {}, {count} containers in all", snapshot.host.endpoint);
+            let containers = plural(count, "container");
+            let finding = format!("{engine} at {}, {count} {containers} in all", snapshot.host.endpoint);
             vec![Check::new("engine", Health::Ok, finding)]
         }
         (fault, _) => vec![Check::failed("engine", fault.as_deref().unwrap_or("no answer"))],
@@ -140,7 +142,8 @@ fn check_store(name: &str, store: &StoreFacts) -> Check {
     }
     let variant = store.variant.as_deref().unwrap_or("none");
     let count = store.sessions.value.len();
-    Check::new(name, Health::Ok, format!("{place}: {count} sessions, read as `{variant}`"))
+    let sessions = plural(count, "session");
+    Check::new(name, Health::Ok, format!("{place}: {count} {sessions}, read as `{variant}`"))
 }
 
 /// The folder need not exist yet; if it does, nobody else may write in it.

@@ -51,7 +51,12 @@ impl Shown {
         let policy = &house.settings.policy;
         let verdicts = classify(snapshot, policy, now);
         let report = Report::new(snapshot, &verdicts, policy, now);
-        let outcome = outcome(snapshot, &verdicts, policy, now);
+        // A profile that cannot be used may recognise containers that nobody else knows of.
+        let unread = house.settings.profiles.is_empty() && !house.library.problems.is_empty();
+        let outcome = match outcome(snapshot, &verdicts, policy, now) {
+            Outcome::Done if unread => Outcome::Unavailable,
+            outcome => outcome,
+        };
         Self { verdicts, report, outcome, now }
     }
 

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::output::Manner;
 use super::report::Report;
-use crate::domain::evidence::plural;
+use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
-use crate::domain::{Snapshot, Status, Verdicts};
+use crate::domain::{Snapshot, Status, SystemName, Verdicts};
 use crate::text::{clean, fit, shorten, width};
 
 /// One line of the table, before it is laid out.
@@ -38,14 +38,15 @@ pub(super) fn table(
 ) -> String {
     let mut out = header(snapshot, report, manner);
     let several_systems = snapshot.systems.len() > 1;
-    let containers =
-        verdicts.containers.iter().map(|v| (v.workspace.as_deref(), container_line(v, several_systems, now)));
-    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost)));
-    let mut members: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
-    members.sort_by_key(|(workspace, _)| *workspace);
+    let containers = verdicts.containers.iter();
+    let containers = containers
+        .map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, several_systems, now)));
+    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost, several_systems)));
+    let mut rows: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
+    rows.sort_by_key(|(workspace, _)| *workspace);
     let mut lines = Vec::new();
     let mut group = None;
-    for (workspace, line) in members {
+    for (workspace, line) in rows {
         if group != Some(workspace) {
             group = Some(workspace);
             lines.push(group_line(workspace.unwrap_or("(no workspace)")));
@@ -90,7 +91,9 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {
             Some(error) => {
-                let line = format!("{system}{} {}: {error}", evidence.source, evidence.path);
+                // The engine's address is in the line above, and in the error where it matters.
+                let place = if evidence.source == "engine" { "" } else { &format!(" {}", evidence.path) };
+                let line = format!("{system}{}{place}: {error}", evidence.source);
                 let _ = writeln!(out, "{} {}", manner.paint(Status::Unknown, "unavailable:"), clean(&line));
             }
             None if evidence.source == "sessions" => {
@@ -104,20 +107,27 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
     out
 }
 
-fn lost_line(lost: &Lost) -> Line {
-    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
-    cells[0] = format!("  {}", clean(&lost.container));
-    cells[1] = Status::Lost.to_string();
-    cells[3] = clean(&lost.session).into_owned();
-    let why: Vec<String> =
-        lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
-    Line { status: Some(Status::Lost), cells, why: why.join("; ") }
-}
-
 fn group_line(name: &str) -> Line {
     let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
     cells[0] = clean(name).into_owned();
     Line { status: None, cells, why: String::new() }
+}
+
+fn lost_line(lost: &Lost, several_systems: bool) -> Line {
+    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
+    cells[0] = format!("  {}", clean(&lost.container));
+    cells[1] = Status::Lost.to_string();
+    cells[3] = clean(&lost.session).into_owned();
+    Line { status: Some(Status::Lost), cells, why: why(Some(&lost.system), several_systems, &lost.evidence) }
+}
+
+fn why(system: Option<&SystemName>, several_systems: bool, evidence: &[Evidence]) -> String {
+    let reasons: Vec<String> =
+        evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
+    match system {
+        Some(system) if several_systems => format!("[{system}] {}", reasons.join("; ")),
+        _ => reasons.join("; "),
+    }
 }
 
 fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> Line {
@@ -138,12 +148,6 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
         (0, total) => format!("{total} quiet"),
         (live, _) => format!("{live} live"),
     };
-    let system = match &verdict.system {
-        Some(system) if several_systems => format!("[{system}] "),
-        _ => String::new(),
-    };
-    let reasons: Vec<String> =
-        verdict.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
     Line {
         status: Some(verdict.status),
         cells: [
@@ -161,7 +165,7 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
                 "current".to_owned()
             },
         ],
-        why: format!("{system}{}", reasons.join("; ")),
+        why: why(verdict.system.as_ref(), several_systems, &verdict.evidence),
     }
 }
 
