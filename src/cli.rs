@@ -30,7 +30,6 @@ use crate::environment::Environment;
 use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
-use crate::text::clean;
 use crate::watch::{Observer, WatchedSystem};
 
 /// How a command ended. The numbers are the program's exit codes.
@@ -196,7 +195,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(arguments) {
         Ok(outcome) => outcome.into(),
         Err(trouble) => {
-            eprintln!("error: {}", clean(&trouble.to_string()));
+            output::complain(&format!("error: {trouble}"));
             trouble.outcome().into()
         }
     }

@@ -86,6 +86,8 @@ pub struct Keeper {
 pub struct Leftover {
     /// The sentence for the operator.
     pub sentence: String,
+    item: i64,
+    detail: String,
 }
 
 impl Keeper {
@@ -110,8 +112,8 @@ impl Keeper {
         })
     }
 
-    /// What an earlier program began and did not finish, with the engine's word on it. Nothing is repeated; each is
-    /// reported once and then closed in the journal.
+    /// What an earlier program began and did not finish, with the engine's word on it. Nothing is repeated. Each is to
+    /// be told, then closed with [`Keeper::close`], so that it is told once and never lost.
     pub async fn leftovers(&self, folder: &Path) -> Result<Vec<Leftover>, KeeperFault> {
         let Some(state) = State::open_to_read(folder)? else { return Ok(Vec::new()) };
         let mut leftovers = Vec::new();
@@ -138,10 +140,14 @@ impl Keeper {
                 unfinished.name, unfinished.action, unfinished.who, unfinished.at
             );
             let detail = format!("interrupted {reached}; {now}");
-            self.journal.step(unfinished.item, Step::Outcome, detail).await?;
-            leftovers.push(Leftover { sentence });
+            leftovers.push(Leftover { sentence, item: unfinished.item, detail });
         }
         Ok(leftovers)
+    }
+
+    /// Writes down what became of a leftover that was told.
+    pub async fn close(&self, leftover: Leftover) -> Result<(), KeeperFault> {
+        Ok(self.journal.step(leftover.item, Step::Outcome, leftover.detail).await?)
     }
 
     /// Takes away the marks of containers that are gone. Only a good list says that.
@@ -225,29 +231,24 @@ impl Keeper {
                 };
                 return (index, outcome);
             };
-            let ended = if cancel.is_cancelled() {
-                let reason = "interrupted before it began".to_owned();
-                protocol::Ended { ending: Ending::Skipped, reason, evidence_missing: false }
-            } else {
-                let _ = progress.send(Progress::Begun { index }).await;
-                let of_system = item.system.as_ref().and_then(|system| grace_of.get(system)).copied();
-                let removal = Removal {
-                    control: &self.control,
-                    engine: &self.engine,
-                    checker,
-                    journal: &self.journal,
-                    work,
-                    stops,
-                    host: &self.host,
-                    who: &self.who,
-                    grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),
-                    item: &item,
-                    number,
-                    index,
-                    progress,
-                };
-                removal.carry_out().await
+            let of_system = item.system.as_ref().and_then(|system| grace_of.get(system)).copied();
+            let removal = Removal {
+                control: &self.control,
+                engine: &self.engine,
+                checker,
+                journal: &self.journal,
+                work,
+                stops,
+                host: &self.host,
+                who: &self.who,
+                grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),
+                item: &item,
+                number,
+                index,
+                progress,
+                cancel,
             };
+            let ended = removal.carry_out().await;
             let mut reason = ended.reason;
             let line = format!("{}: {reason}", ended.ending.as_str());
             if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {

@@ -1,19 +1,18 @@
 //! What every command that changes something has in common: take the lock, look, plan, show, confirm, carry out, sum up.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::output::{Manner as Writing, in_lines, write};
+use super::output::{Manner as Writing, complain, in_lines, write};
 use super::progress::Display;
 use super::report::outcome as outcome_of_look;
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Item, Plan};
-use crate::domain::verdict::Brake;
 use crate::domain::{Snapshot, Verdicts, classify, plan};
 use crate::engine::Endpoint;
 use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
@@ -39,7 +38,7 @@ pub(super) struct Wish {
 /// What came of one pass.
 pub(super) struct Pass {
     pub(super) outcomes: Vec<ItemOutcome>,
-    pub(super) brakes: Vec<Brake>,
+    pub(super) brakes: Vec<crate::domain::verdict::Brake>,
     pub(super) outcome: Outcome,
     pub(super) interrupted: bool,
     /// Containers that wait for their last session.
@@ -53,6 +52,28 @@ pub(super) struct Site<'a> {
     keeper: Option<Keeper>,
     wish: Wish,
     cancel: CancellationToken,
+    interrupts: Option<Interrupts>,
+}
+
+/// What asks the program to end. Once listened to, a signal waits here until somebody looks.
+struct Interrupts([Signal; 3]);
+
+impl Interrupts {
+    fn listen() -> std::io::Result<Self> {
+        // A lost connection must not turn a stop in flight into a kill.
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [interrupt, terminate, hang_up] = kinds.map(signal);
+        Ok(Self([interrupt?, terminate?, hang_up?]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hang_up] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    }
 }
 
 impl<'a> Site<'a> {
@@ -68,7 +89,7 @@ impl<'a> Site<'a> {
         let endpoint =
             observer.connect().await.map_err(|why| Trouble::Keeper(KeeperFault::NoEvidence(why)))?;
         let keeper = if wish.dry_run { None } else { Some(keeper(house, &endpoint).await?) };
-        Ok(Site { house, observer, keeper, wish, cancel: CancellationToken::new() })
+        Ok(Site { house, observer, keeper, wish, cancel: CancellationToken::new(), interrupts: None })
     }
 
     /// Looks at the host as it is now.
@@ -121,18 +142,19 @@ impl<'a> Site<'a> {
         Ok(Pass { outcomes, brakes, outcome, interrupted: self.cancel.is_cancelled(), draining })
     }
 
-    async fn carry_out(&self, plan: Plan, snapshot: &Snapshot) -> Result<Vec<ItemOutcome>, Trouble> {
+    async fn carry_out(&mut self, plan: Plan, snapshot: &Snapshot) -> Result<Vec<ItemOutcome>, Trouble> {
         let Some(keeper) = &self.keeper else { return Ok(Vec::new()) };
         let (progress, mut events) = mpsc::channel(256);
         let mut display = Display::new(plan.items(), self.wish.json);
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut interrupts = match self.interrupts.take() {
+            Some(interrupts) => interrupts,
+            None => Interrupts::listen()?,
+        };
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let systems = self.house.systems()?;
         let work = keeper.carry_out(plan, snapshot, systems, self.wish.manner, progress, &self.cancel);
         tokio::pin!(work);
-        loop {
+        let outcomes = loop {
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => display.hear(&event),
@@ -141,34 +163,33 @@ impl<'a> Site<'a> {
                         display.hear(&event);
                     }
                     display.close();
-                    return Ok(outcomes?);
+                    break outcomes;
                 }
-                _ = interrupt.recv() => self.interrupted(&mut display),
-                _ = terminate.recv() => self.interrupted(&mut display),
-                // A lost connection must not turn a stop in flight into a kill.
-                _ = hang_up.recv() => self.interrupted(&mut display),
+                () = interrupts.next() => {
+                    display.warn(if self.cancel.is_cancelled() {
+                        "still waiting for the steps in flight: a stop that is dropped half-way can end as a kill"
+                    } else {
+                        "interrupted: nothing new is begun; the steps in flight are finished first"
+                    });
+                    self.cancel.cancel();
+                }
                 _ = tick.tick() => display.tick(),
             }
-        }
+        };
+        self.interrupts = Some(interrupts);
+        Ok(outcomes?)
     }
 
-    fn interrupted(&self, display: &mut Display) {
-        display.note(if self.cancel.is_cancelled() {
-            "still waiting for the steps in flight: a stop that is dropped half-way can end as a kill"
-        } else {
-            "interrupted: nothing new is begun; the steps in flight are finished first"
-        });
-        self.cancel.cancel();
-    }
-
-    /// Waits a while, or until interrupted; `false` when interrupted.
-    pub(super) async fn pause(&self, length: Duration) -> Result<bool, Trouble> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+    /// Waits a while, or until interrupted; `false` when interrupted, now or since the last wait.
+    pub(super) async fn pause(&mut self, length: Duration) -> Result<bool, Trouble> {
+        let interrupts = match &mut self.interrupts {
+            Some(interrupts) => interrupts,
+            none => none.insert(Interrupts::listen()?),
+        };
         tokio::select! {
+            biased;
+            () = interrupts.next() => Ok(false),
             () = tokio::time::sleep(length) => Ok(true),
-            _ = interrupt.recv() => Ok(false),
-            _ = terminate.recv() => Ok(false),
         }
     }
 
@@ -181,13 +202,14 @@ impl<'a> Site<'a> {
 async fn keeper(house: &House, endpoint: &Endpoint) -> Result<Keeper, Trouble> {
     let settings = &house.settings;
     let who = who(&house.environment);
-    let told = |held: &crate::keeper::LockFault| eprintln!("waiting: {}", clean(&held.to_string()));
+    let told = |held: &crate::keeper::LockFault| complain(&format!("waiting: {held}"));
     let folder = &settings.state_folder;
     let lock = KeeperLock::wait(folder, &endpoint.address.identity(), &who, LOCK_PATIENCE, told).await;
     let lock = lock.map_err(KeeperFault::from)?;
     let keeper = Keeper::new(lock, folder, endpoint, who, settings.policy.clone(), settings.timeout)?;
     for leftover in keeper.leftovers(folder).await? {
-        eprintln!("unfinished: {}", clean(&leftover.sentence));
+        complain(&format!("unfinished: {}", leftover.sentence));
+        keeper.close(leftover).await?;
     }
     Ok(keeper)
 }
@@ -226,10 +248,11 @@ fn preview(plan: &Plan, writing: Writing) -> String {
         );
         lines.push(line.trim_end().to_owned());
     }
-    let hint = |brake: &Brake| {
-        format!("brake: {brake}; if that is right, add `--override-brake {}`", brake.orphaned)
-    };
-    lines.extend(plan.brakes().iter().map(hint));
+    lines.extend(plan.brakes().iter().map(|brake| format!("brake: {brake}")));
+    if !plan.brakes().is_empty() {
+        let behind: usize = plan.brakes().iter().map(|brake| brake.orphaned).sum();
+        lines.push(format!("hint: if that is right, add `--override-brake {behind}`"));
+    }
     let kept = plan.items().len() - plan.changes();
     lines.push(format!("{} to change, {kept} to keep", plan.changes()));
     in_lines(&lines)
@@ -246,8 +269,7 @@ async fn confirmed(plan: &Plan) -> bool {
     } else {
         "yes".to_owned()
     };
-    print!("Type `{phrase}` to carry this out, anything else to leave it: ");
-    let _ = std::io::stdout().flush();
+    write(&format!("Type `{phrase}` to carry this out, anything else to leave it: "));
     let typed = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map(|_| line)

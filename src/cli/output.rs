@@ -5,12 +5,17 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use crate::domain::Status;
-use crate::text::escape_json;
+use crate::text::{clean, escape_json};
 
 /// Writes all of it; `false` when nobody reads any more.
 pub(super) fn write(text: &str) -> bool {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// Writes a line to standard error. Unlike `eprintln!` it does not panic in a program whose terminal has gone.
+pub(super) fn complain(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", clean(line));
 }
 
 /// Each on a line of its own.
@@ -24,7 +29,7 @@ pub(super) fn write_json(value: &impl Serialize, indented: bool) -> bool {
     match json {
         Ok(json) => write(&format!("{}\n", escape_json(&json))),
         Err(error) => {
-            eprintln!("error: the answer cannot be written as JSON: {error}");
+            complain(&format!("error: the answer cannot be written as JSON: {error}"));
             false
         }
     }

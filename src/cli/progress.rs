@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use super::output::write;
+use super::output::{complain, write};
 use crate::domain::plan::{Action, Item};
 use crate::domain::span::Span;
 use crate::keeper::Progress;
@@ -72,6 +72,11 @@ impl Display {
         }
         write(&format!("{}\n", clean(line)));
         self.draw();
+    }
+
+    /// A line that must be heard even where only JSON is written.
+    pub(super) fn warn(&mut self, line: &str) {
+        if self.silent { complain(line) } else { self.note(line) }
     }
 
     pub(super) fn tick(&mut self) {

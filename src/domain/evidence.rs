@@ -169,6 +169,8 @@ pub enum Evidence {
     },
     /// Its lifetime label cannot be read.
     LifetimeUnreadable(String),
+    /// Its persistence label cannot be read.
+    PersistenceUnreadable(String),
     /// The profile recognises this form of container but cannot read its sessions.
     Undecidable(String),
     /// The user's profile is broken.
@@ -259,7 +261,7 @@ impl fmt::Display for Evidence {
                 write!(f, "config {hash} is not {expected} ({source})")
             }
             Self::ConfigUndecided => f.write_str(
-                "the current config cannot be told: the newest containers carry different hashes; name it with --expect-hash",
+                "the current config cannot be told: no single newest container shows it; name it with --expect-hash",
             ),
             Self::ImageMoved { reference, image_id, now } => {
                 let short = |id: &str| id.trim_start_matches("sha256:").chars().take(12).collect::<String>();
@@ -284,6 +286,9 @@ impl fmt::Display for Evidence {
             Self::BeingRemoved => f.write_str("the engine is removing it"),
             Self::RowUnreadable(problem) => write!(f, "the engine's row for it cannot be read: {problem}"),
             Self::InspectFailed(fault) => write!(f, "it could not be inspected: {fault}"),
+            Self::LabelsFromImage { labels, .. } if labels.is_empty() => {
+                f.write_str("its profile asks for no label, so nobody has shown that it is ours")
+            }
             Self::LabelsFromImage { labels, image } => {
                 write!(f, "its ownership label {labels} comes from its image {image}, so nobody has shown that it is ours")
             }
@@ -303,6 +308,9 @@ impl fmt::Display for Evidence {
                 write!(f, "when session {} was last active cannot be told: {why}", shortened(session))
             }
             Self::LifetimeUnreadable(why) => write!(f, "its lifetime cannot be told: {why}"),
+            Self::PersistenceUnreadable(why) => {
+                write!(f, "whether it outlives its sessions cannot be told: {why}")
+            }
             Self::Undecidable(why) | Self::ProfileBroken(why) => f.write_str(why),
             Self::ContainerGone { container } => write!(f, "it needs container {container}, which is not there"),
             Self::SessionOpen { quiet } => {

@@ -52,7 +52,8 @@ impl EngineControl {
     /// Stops gracefully. The request is never dropped before grace and margin are over: some engines turn a dropped
     /// stop into a kill.
     pub async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<StopOutcome, EngineFault> {
-        let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
+        // Engines count whole seconds. Rounded down, half a second would be a kill at once.
+        let seconds = i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
         let limit = grace + STOP_MARGIN;
         let stop = tokio::time::timeout(limit, self.docker.stop_container(id.as_str(), Some(options)));

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-use crate::domain::container::Container;
+use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::snapshot::{Snapshot, StoreFacts, SystemFacts};
-use crate::domain::{Policy, Status, classify_again};
+use crate::domain::snapshot::{DrainMark, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::{ContainerId, Policy, Status, classify_again};
 use crate::engine::EngineView;
 use crate::sessions::StoreSet;
 use crate::watch::WatchedSystem;
@@ -23,6 +23,8 @@ pub(super) enum Finding {
     Go(Arc<Container>),
     /// The container is gone.
     Gone,
+    /// Somebody is removing it right now.
+    Going,
     /// Something is not as it was; the sentence says what.
     Changed(String),
     /// A session or a command lives in it.
@@ -41,12 +43,20 @@ pub(super) struct Checker {
     intent: Intent,
     stores: Mutex<FreshStores>,
     patience: Duration,
+    /// The same moment by both clocks, to see the wall clock jump.
+    clocks: (Instant, Timestamp),
 }
+
+/// How far the wall clock may run from the steady one before silence proves nothing any more.
+const CLOCK_STEP: Duration = Duration::from_secs(5);
+
+/// One set per system of the snapshot; `None` where there is none to read.
+type Sets = Vec<Option<StoreSet>>;
 
 #[derive(Debug)]
 struct FreshStores {
     /// `None` while a read that never came back holds them.
-    sets: Option<Vec<StoreSet>>,
+    sets: Option<Sets>,
     began: Option<Instant>,
     facts: Vec<Vec<StoreFacts>>,
 }
@@ -62,14 +72,15 @@ impl Checker {
     ) -> Self {
         // The stores of the systems the plan speaks of, in the snapshot's order.
         let mut systems = systems;
-        let sets = base.systems.iter().filter_map(|known| {
+        let sets = base.systems.iter().map(|known| {
             let place = systems.iter().position(|system| system.entry.profile.name == known.profile.name)?;
             Some(systems.swap_remove(place).stores)
         });
-        let sets = sets.collect::<Vec<_>>();
+        let sets = sets.collect();
         let facts = base.systems.iter().map(|system| system.stores.clone()).collect();
         let stores = Mutex::new(FreshStores { sets: Some(sets), began: None, facts });
-        Self { engine, base, policy, intent, stores, patience }
+        let clocks = (Instant::now(), Timestamp::now());
+        Self { engine, base, policy, intent, stores, patience, clocks }
     }
 
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
@@ -80,11 +91,34 @@ impl Checker {
             Ok(None) => return Finding::Gone,
             Err(fault) => return Finding::Doubt(format!("it could not be inspected: {fault}")),
         };
-        if same_run.is_some() && container.started_at() != same_run {
+        if container.state == ContainerState::Removing {
+            return Finding::Going;
+        }
+        if self.is_another_run(item, &container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
         let systems = self.fresh_systems().await;
         self.judge(item, planned, container, systems)
+    }
+
+    /// The mark for eviction that was on it when the plan was made.
+    pub(super) fn mark_on(&self, id: &ContainerId) -> Option<&DrainMark> {
+        self.base.drains.get(id)
+    }
+
+    /// Whether somebody started it since. What its restart policy starts over and over is nobody's doing.
+    fn is_another_run(&self, item: &Item, container: &Container, same_run: Option<Timestamp>) -> bool {
+        let restarts_itself = item.state == Some(ContainerState::Restarting)
+            || container.state == ContainerState::Restarting;
+        if restarts_itself {
+            return false;
+        }
+        match (same_run, self.base.engine.at) {
+            (Some(_), _) => container.started_at() != same_run,
+            // The list does not tell the run of what is not running; but a run that began later is another.
+            (None, Some(looked)) => container.started_at().is_some_and(|started| started > looked),
+            (None, None) => true,
+        }
     }
 
     fn judge(
@@ -95,6 +129,9 @@ impl Checker {
         systems: Vec<SystemFacts>,
     ) -> Finding {
         let now = Timestamp::now();
+        if let Some(step) = self.clock_step(now) {
+            return Finding::Doubt(Evidence::ClockStepped(step).to_string());
+        }
         let mut policy = self.policy.clone();
         if let (Some(system), Some(hash)) = (&item.system, &item.expected_hash) {
             // Alone it would be the newest of its system, and current by that.
@@ -111,7 +148,7 @@ impl Checker {
             return Finding::Go(container);
         }
         if again.action != Action::Keep {
-            return Finding::Changed(format!("it is {} now", container.state));
+            return Finding::Changed(format!("it is {}, {} now: {reason}", container.state, verdict.status));
         }
         if verdict.is_in_use() {
             Finding::InUse(reason)
@@ -131,11 +168,40 @@ impl Checker {
             stores.read(self.patience).await;
         }
         let with_facts = |(system, facts): (&SystemFacts, &Vec<StoreFacts>)| SystemFacts {
-            stores: facts.clone(),
+            stores: same_files(&system.stores, facts),
             ..system.clone()
         };
         self.base.systems.iter().zip(&stores.facts).map(with_facts).collect()
     }
+
+    /// By how much the wall clock has jumped since the plan was taken up, if it has.
+    fn clock_step(&self, now: Timestamp) -> Option<Duration> {
+        let (steady, wall) = self.clocks;
+        let apart = now.duration_since(wall) - jiff::SignedDuration::try_from(steady.elapsed()).ok()?;
+        (apart.unsigned_abs() > CLOCK_STEP).then(|| apart.unsigned_abs())
+    }
+}
+
+/// The fresh facts, held against those the plan was made on: a store that has gone or is another file by now cannot say
+/// that nobody is live.
+fn same_files(planned: &[StoreFacts], fresh: &[StoreFacts]) -> Vec<StoreFacts> {
+    let in_doubt = |store: &StoreFacts, why: &str| StoreFacts {
+        sessions: store.sessions.with_fault(format!("it {why} since the plan was made; look again")),
+        ..store.clone()
+    };
+    let known = |store: &StoreFacts| planned.iter().find(|planned| planned.path == store.path);
+    let mut facts: Vec<StoreFacts> = fresh
+        .iter()
+        .map(|store| match known(store) {
+            Some(planned) if planned.file.is_some() && store.file.is_some() && planned.file != store.file => {
+                in_doubt(store, "was replaced")
+            }
+            _ => store.clone(),
+        })
+        .collect();
+    let gone = planned.iter().filter(|planned| !fresh.iter().any(|store| store.path == planned.path));
+    facts.extend(gone.map(|store| in_doubt(store, "has gone")));
+    facts
 }
 
 impl FreshStores {
@@ -145,8 +211,13 @@ impl FreshStores {
             self.facts = self.facts.iter().map(|facts| StoreSet::stuck(facts)).collect();
             return;
         };
+        let known = self.facts.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let facts: Vec<Vec<StoreFacts>> = sets.iter_mut().map(StoreSet::read_anew).collect();
+            let read = |(set, known): (&mut Option<StoreSet>, &Vec<StoreFacts>)| match set {
+                Some(set) => set.read_anew(),
+                None => StoreSet::stuck(known),
+            };
+            let facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
             (sets, facts)
         });
         match tokio::time::timeout(patience, read).await {

@@ -1,10 +1,12 @@
 //! The removal of one container, step by step. Every step is preceded by a fresh check and followed by a line in the
 //! journal; nothing is retried with force, and a stop that was asked for is always waited for.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
 use super::check::{Checker, Finding};
 use super::journal::Journal;
@@ -58,7 +60,14 @@ pub(super) struct Removal<'a> {
     /// Its place in the plan.
     pub(super) index: usize,
     pub(super) progress: &'a tokio::sync::mpsc::Sender<Progress>,
+    /// Once set, nothing new begins.
+    pub(super) cancel: &'a CancellationToken,
 }
+
+/// How long a container may be between two states (being removed, not quite stopped) before that is its state.
+const SETTLING: Duration = Duration::from_secs(10);
+/// How often it is looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Removal<'_> {
     /// Does what was planned, and says how it ended.
@@ -68,9 +77,13 @@ impl Removal<'_> {
 
     async fn steps(&self) -> Result<Ended, Ended> {
         let Some(id) = &self.item.id else { return Err(Ended::new(Ending::Kept, "its id is not known")) };
-        let work =
-            self.work.acquire().await.map_err(|_| Ended::new(Ending::Skipped, "the keeper is closing"))?;
+        let work = self.turn().await?;
+        if self.cancel.is_cancelled() {
+            return Err(Ended::new(Ending::Skipped, "interrupted before it began"));
+        }
+        self.tell(Progress::Begun { index: self.index }).await;
         let container = self.check(self.item.action, self.item.started_at).await?;
+        let run = container.started_at();
         match self.item.action {
             Action::Keep => Ok(Ended::new(Ending::Kept, self.item.reason.to_string())),
             Action::Drain => self.drain(id, &container).await,
@@ -78,21 +91,36 @@ impl Removal<'_> {
             Action::ForceRemove => self.remove(id, true).await,
             Action::Stop => {
                 drop(work);
-                self.stop(id, &container).await?;
+                // A journal that cannot be written is told with the outcome.
+                let _ = self.stop(id, &container).await?;
+                let _work = self.turn().await?;
+                self.check_after_stop(id, run).await?;
                 Ok(Ended::new(Ending::Stopped, self.item.reason.to_string()))
             }
             Action::StopAndRemove => {
                 drop(work);
-                self.stop(id, &container).await?;
-                let _work = self
-                    .work
-                    .acquire()
-                    .await
-                    .map_err(|_| Ended::new(Ending::Skipped, "the keeper is closing"))?;
-                self.check_after_stop(id, container.started_at()).await?;
-                self.remove(id, false).await
+                let journalled = self.stop(id, &container).await?;
+                let _work = self.turn().await?;
+                self.check_after_stop(id, run).await?;
+                if let Err(fault) = journalled {
+                    let reason = format!("it was stopped, and is not removed without a journal: {fault}");
+                    return Err(Ended::new(Ending::Failed, reason));
+                }
+                match self.remove(id, false).await {
+                    Err(failed) if failed.ending == Ending::Failed => {
+                        // It stays, stopped; whoever came meanwhile must not find it so.
+                        self.check_after_stop(id, run).await?;
+                        Err(failed)
+                    }
+                    ended => ended,
+                }
             }
         }
+    }
+
+    /// Waits until the engine may be asked.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Ended> {
+        self.work.acquire().await.map_err(|_| Ended::new(Ending::Skipped, "the keeper is closing"))
     }
 
     /// Steps 1 to 3, before anything was done.
@@ -103,15 +131,17 @@ impl Removal<'_> {
     ) -> Result<std::sync::Arc<Container>, Ended> {
         match self.checker.check(self.item, planned, same_run).await {
             Finding::Go(container) => Ok(container),
-            Finding::Gone => Err(Ended::new(Ending::AlreadyGone, "somebody else removed it")),
+            Finding::Gone | Finding::Going => {
+                Err(Ended::new(Ending::AlreadyGone, "somebody else removed it"))
+            }
             Finding::Changed(what) | Finding::InUse(what) => Err(Ended::new(Ending::Skipped, what)),
             Finding::Doubt(why) => Err(Ended::for_lack_of_evidence(Ending::Skipped, why)),
         }
     }
 
     /// Step 7. Waits for the answer however long it takes within grace and margin; when none comes, the outcome is
-    /// unknown and nothing more is done.
-    async fn stop(&self, id: &ContainerId, container: &Container) -> Result<(), Ended> {
+    /// unknown and nothing more is done. Says whether the journal knows that it stopped.
+    async fn stop(&self, id: &ContainerId, container: &Container) -> Result<Result<(), StateFault>, Ended> {
         let _place =
             self.stops.acquire().await.map_err(|_| Ended::new(Ending::Skipped, "the keeper is closing"))?;
         self.journal.step(self.number, Step::Stopping, format!("grace {}s", self.grace.as_secs())).await?;
@@ -119,6 +149,7 @@ impl Removal<'_> {
         let mut stopped = self.control.stop(id, self.grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
             // Podman does not stop what is paused. Docker does, and there it never runs on.
+            self.journal.step(self.number, Step::Stopping, "unpaused first").await?;
             stopped = match self.control.unpause(id).await {
                 Ok(()) => self.control.stop(id, self.grace).await,
                 Err(fault) => Err(fault),
@@ -126,36 +157,77 @@ impl Removal<'_> {
         }
         match stopped {
             Ok(StopOutcome::Stopped | StopOutcome::AlreadyStopped) => {
-                self.journal.step(self.number, Step::Stopped, "").await?;
-                Ok(())
+                Ok(self.journal.step(self.number, Step::Stopped, "").await)
             }
             Ok(StopOutcome::Gone) => Err(Ended::new(Ending::AlreadyGone, "somebody else removed it")),
             Err(fault) => {
-                let now = self.state_now(id).await;
+                let now = self.fate(id).await;
+                if matches!(&now, Fate::There(state) if !state.holds_processes()) {
+                    // It stopped all the same.
+                    self.check_after_stop(id, container.started_at()).await?;
+                }
                 Err(Ended::new(Ending::Failed, format!("the stop failed: {fault}; {now}")))
             }
         }
     }
 
     /// Step 8. Whoever came while it stopped gets it back.
-    async fn check_after_stop(&self, id: &ContainerId, same_run: Option<Timestamp>) -> Result<(), Ended> {
-        let (why, evidence_missing) = match self.checker.check(self.item, Action::Remove, same_run).await {
+    async fn check_after_stop(&self, id: &ContainerId, run: Option<Timestamp>) -> Result<(), Ended> {
+        let only_stopped = self.item.action == Action::Stop;
+        let planned = if only_stopped { Action::Stop } else { Action::Remove };
+        let gone = || Ended::new(Ending::AlreadyGone, "it was gone after its stop");
+        let (why, evidence_missing) = match self.settled(planned, run).await {
             Finding::Go(_) => return Ok(()),
-            Finding::Gone => return Err(Ended::new(Ending::AlreadyGone, "somebody else removed it")),
+            Finding::Gone | Finding::Going => return Err(gone()),
+            Finding::Changed(why) if only_stopped => match self.fate(id).await {
+                Fate::There(state) if !state.holds_processes() => return Ok(()),
+                Fate::Gone => return Err(gone()),
+                _ => return Err(Ended::new(Ending::Skipped, format!("after its stop: {why}"))),
+            },
             Finding::InUse(why) | Finding::Changed(why) => (why, false),
             Finding::Doubt(why) => (why, true),
         };
-        self.journal.step(self.number, Step::Rescuing, why.clone()).await?;
-        let ended = match self.control.start(id).await {
-            Ok(()) => Ended::new(Ending::Rescued, format!("started again after the stop: {why}")),
+        // A start destroys nothing, and somebody waits for it: it is not kept back for want of a journal.
+        let unwritten = self.journal.step(self.number, Step::Rescuing, why.clone()).await.err();
+        let mut ended = match self.control.start(id).await {
+            Ok(()) => {
+                self.renew_mark(id, run).await;
+                Ended::new(Ending::Rescued, format!("started again after the stop: {why}"))
+            }
             Err(fault) => {
-                let now = self.state_now(id).await;
+                let now = self.fate(id).await;
                 let reason =
                     format!("it is needed after all ({why}), but could not be started again: {fault}; {now}");
                 Ended::new(Ending::Failed, reason)
             }
         };
+        if let Some(fault) = unwritten {
+            ended.reason = format!("{} (the start could not be journalled: {fault})", ended.reason);
+        }
         Err(Ended { evidence_missing, ..ended })
+    }
+
+    /// The check after a stop, once the engine has made up its mind about the state.
+    async fn settled(&self, planned: Action, run: Option<Timestamp>) -> Finding {
+        let until = tokio::time::Instant::now() + SETTLING;
+        loop {
+            let finding = self.checker.check(self.item, planned, run).await;
+            let between_states = matches!(finding, Finding::Going);
+            if !between_states || tokio::time::Instant::now() > until {
+                return finding;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// The mark for eviction was set on the run that was stopped; the run that was started instead keeps it.
+    async fn renew_mark(&self, id: &ContainerId, run: Option<Timestamp>) {
+        let Some(mark) = self.checker.mark_on(id).filter(|mark| mark.started_at == run) else { return };
+        if let Ok(Some(container)) = self.engine.inspect(id).await {
+            let mark = DrainMark { started_at: container.started_at(), ..mark.clone() };
+            // Without it the container stays, and the next `reconcile --drain` marks it again.
+            let _ = self.journal.set_mark(self.host, self.mark(id, &container, mark)).await;
+        }
     }
 
     /// Steps 9 and 10.
@@ -163,55 +235,82 @@ impl Removal<'_> {
         self.journal.step(self.number, Step::Removing, if force { "with force" } else { "" }).await?;
         self.tell(Progress::Removing { index: self.index }).await;
         let removed = if force { self.control.force_remove(id).await } else { self.control.remove(id).await };
-        let refused = match removed {
-            Ok(RemoveOutcome::Removed) => match self.engine.inspect(id).await {
-                Ok(None) => return Ok(Ended::new(Ending::Removed, self.item.reason.to_string())),
-                Ok(Some(container)) => {
-                    format!("the engine said removed, but it is still there ({})", container.state)
-                }
-                Err(fault) => format!("the engine said removed, but this could not be confirmed: {fault}"),
-            },
+        let complaint = match removed {
+            Ok(RemoveOutcome::Removed) => None,
             Ok(RemoveOutcome::AlreadyGone) => {
                 return Ok(Ended::new(Ending::AlreadyGone, "somebody else removed it"));
             }
-            Ok(RemoveOutcome::Refused(message)) => {
-                format!("the engine refused: {message}; {}", self.state_now(id).await)
-            }
-            Err(fault) => match self.engine.inspect(id).await {
-                Ok(None) => return Ok(Ended::new(Ending::Removed, format!("it is gone, although: {fault}"))),
-                _ => format!("the removal failed: {fault}; {}", self.state_now(id).await),
-            },
+            Ok(RemoveOutcome::Refused(message)) => Some(format!("the engine refused: {message}")),
+            Err(fault) => Some(format!("the removal failed: {fault}")),
         };
-        Err(Ended::new(Ending::Failed, refused))
+        match (self.fate(id).await, complaint) {
+            (Fate::Gone, None) => Ok(Ended::new(Ending::Removed, self.item.reason.to_string())),
+            (Fate::Gone, Some(complaint)) => {
+                Ok(Ended::new(Ending::Removed, format!("it is gone, although {complaint}")))
+            }
+            (Fate::There(state), Some(complaint)) if state.holds_processes() && !force => {
+                Err(Ended::new(Ending::Skipped, format!("somebody started it: {complaint}")))
+            }
+            (now, Some(complaint)) => Err(Ended::new(Ending::Failed, format!("{complaint}; {now}"))),
+            (now, None) => Err(Ended::new(Ending::Failed, format!("the engine said removed, but {now}"))),
+        }
     }
 
     async fn drain(&self, id: &ContainerId, container: &Container) -> Result<Ended, Ended> {
-        let mark = Mark {
+        let mark = DrainMark {
+            started_at: container.started_at(),
+            marked_at: Timestamp::now(),
+            marked_by: self.who.to_owned(),
+        };
+        self.journal.set_mark(self.host, self.mark(id, container, mark)).await?;
+        Ok(Ended::new(Ending::Drained, "it goes when its last session ends"))
+    }
+
+    fn mark(&self, id: &ContainerId, container: &Container, mark: DrainMark) -> Mark {
+        Mark {
             container: id.clone(),
             name: container.name.clone(),
             system: self.item.system.as_ref().map(ToString::to_string),
             workspace: self.item.workspace.clone(),
-            mark: DrainMark {
-                started_at: container.started_at(),
-                marked_at: Timestamp::now(),
-                marked_by: self.who.to_owned(),
-            },
-        };
-        self.journal.set_mark(self.host, mark).await?;
-        Ok(Ended::new(Ending::Drained, "it goes when its last session ends"))
+            mark,
+        }
     }
 
-    /// What the engine says of it now, for a sentence about something that went wrong.
-    async fn state_now(&self, id: &ContainerId) -> String {
-        match self.engine.inspect(id).await {
-            Ok(Some(container)) => format!("it is {} now", container.state),
-            Ok(None) => "it is gone now".to_owned(),
-            Err(fault) => format!("its state is unknown ({fault})"),
+    /// What the engine says of it now. A removal that is under way, ours or another's, is waited for.
+    async fn fate(&self, id: &ContainerId) -> Fate {
+        let until = tokio::time::Instant::now() + SETTLING;
+        loop {
+            match self.engine.inspect(id).await {
+                Ok(Some(container))
+                    if container.state == ContainerState::Removing
+                        && tokio::time::Instant::now() < until => {}
+                Ok(Some(container)) => return Fate::There(container.state.clone()),
+                Ok(None) => return Fate::Gone,
+                Err(fault) => return Fate::Unknown(fault),
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
     async fn tell(&self, progress: Progress) {
         // Nobody needs to listen.
         let _ = self.progress.send(progress).await;
+    }
+}
+
+/// What became of a container, for a sentence about something that went wrong.
+enum Fate {
+    There(ContainerState),
+    Gone,
+    Unknown(EngineFault),
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::There(state) => write!(f, "it is {state} now"),
+            Self::Gone => f.write_str("it is gone now"),
+            Self::Unknown(fault) => write!(f, "its state is unknown ({fault})"),
+        }
     }
 }

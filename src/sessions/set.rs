@@ -123,6 +123,7 @@ impl StoreSet {
             facts: StoreFacts {
                 path: located.path.display().to_string(),
                 exists: true,
+                file: None,
                 captures: located.captures,
                 variant: None,
                 sessions: Reading::default(),
@@ -150,6 +151,7 @@ impl Store {
         match self.reader.read_within(time) {
             Ok(answer) => {
                 self.facts.variant = Some(answer.variant);
+                self.facts.file = self.reader.file();
                 self.facts.sessions =
                     Reading { value: answer.sessions, at: Some(Timestamp::now()), fault: None };
             }
@@ -182,6 +184,7 @@ fn faulty(path: &str, fault: &StoreFault) -> StoreFacts {
     StoreFacts {
         path: path.to_owned(),
         exists: !matches!(fault, StoreFault::NoneFound),
+        file: None,
         captures: BTreeMap::new(),
         variant: None,
         sessions: Reading::failed(sentence(fault)),

@@ -83,6 +83,11 @@ impl SqliteReader {
         self.expected = self.open.take().map(|open| open.identity).or(self.expected);
     }
 
+    /// Device and inode of the file the connection leads to.
+    pub(super) fn file(&self) -> Option<(u64, u64)> {
+        self.open.as_ref().map(|open| (open.identity.device, open.identity.inode))
+    }
+
     /// Reads all sessions. Any doubt is a fault; the next read starts afresh.
     pub fn read(&mut self) -> Result<Answer, StoreFault> {
         self.read_within(self.limits.time)

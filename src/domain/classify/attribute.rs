@@ -1,7 +1,7 @@
 //! Whose container is it? Labels can be forged, inherited from an image, or shared by two installations; every
 //! such doubt is found here, before anything else is asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::container::{Container, Row, UnreadableRow};
@@ -9,6 +9,7 @@ use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, Recognised};
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
+use crate::domain::template::Template;
 use crate::domain::verdict::{Status, Subject, Verdict};
 
 /// A container that exactly one profile recognises.
@@ -95,19 +96,32 @@ fn candidate<'a>(
 /// Containers inherit the labels of their image, so a label that the image carries too proves nothing about who
 /// made the container.
 fn labels_from_image(profile: &Profile, container: &Container, images: &Images) -> Option<Evidence> {
-    let image = container.image_reference().to_owned();
-    let unverifiable =
-        |why: &str| Some(Evidence::ImageUnverifiable { image: image.clone(), why: why.to_owned() });
+    let image = || container.image_reference().to_owned();
+    let unverifiable = |why: &str| Some(Evidence::ImageUnverifiable { image: image(), why: why.to_owned() });
     match images.by_id.get(&container.image_id) {
         None => unverifiable("it was not looked up"),
         Some(ImageFact::Gone) => unverifiable("the engine no longer has it"),
         Some(ImageFact::Failed(fault)) => unverifiable(fault),
         Some(ImageFact::Labels(inherited)) if profile.matches_labels(inherited) => {
             let labels = profile.recognition.labels.iter().map(|(key, value)| format!("{key}={value}"));
-            Some(Evidence::LabelsFromImage { labels: labels.collect::<Vec<_>>().join(", "), image })
+            Some(Evidence::LabelsFromImage { labels: labels.collect::<Vec<_>>().join(", "), image: image() })
         }
-        Some(ImageFact::Labels(_)) => None,
+        Some(ImageFact::Labels(inherited)) => inherited_instance(profile, container, inherited)
+            .map(|labels| Evidence::LabelsFromImage { labels, image: image() }),
     }
+}
+
+/// A label that is to tell installations apart tells nothing if it comes from the image: two of them may use it.
+fn inherited_instance(
+    profile: &Profile,
+    container: &Container,
+    inherited: &BTreeMap<String, String>,
+) -> Option<String> {
+    let placeholders = profile.instance.iter().flat_map(Template::placeholders);
+    let (key, value) = placeholders
+        .filter_map(|placeholder| inherited.get_key_value(placeholder.strip_prefix("label.")?))
+        .find(|(key, value)| container.labels.get(*key) == Some(value))?;
+    Some(format!("{key}={value}"))
 }
 
 /// Decides which installation is ours and casts doubt on everything that is not.
