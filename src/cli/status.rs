@@ -6,12 +6,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::output::{Manner, write, write_json};
+use super::output::{Manner, complain, write, write_json};
 use super::report::{Report, outcome};
 use super::table::table;
 use super::{House, Outcome, Trouble};
 use crate::domain::{Snapshot, classify};
-use crate::text::clean;
 
 #[derive(Debug, Args, Default)]
 pub(super) struct StatusArguments {
@@ -25,7 +24,7 @@ pub(super) struct StatusArguments {
 
 pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
     for problem in &house.library.problems {
-        eprintln!("warning: {}", clean(problem));
+        complain(&format!("warning: {problem}"));
     }
     let mut observer = house.observer()?;
     if arguments.watch {
