@@ -22,10 +22,14 @@ struct Line {
 const COLUMNS: usize = 7;
 const HEADINGS: [&str; COLUMNS] =
     ["WORKSPACE / CONTAINER", "STATUS", "STATE", "SESSIONS", "IDLE", "AGE", "CONFIG"];
-/// The widest a column may grow; names are cut before anything else is.
+/// The widest a column may grow.
 const WIDEST: [usize; COLUMNS] = [44, 18, 12, 10, 6, 6, 8];
-/// On a terminal narrower than this the columns on the right are left out, one by one, so that the reason has room.
-const ROOM_FOR_REASON: usize = 24;
+/// What a narrow terminal keeps for the reason: first long names are cut, then columns are left out, one by one.
+const ROOM_FOR_REASON: usize = 32;
+const NAME_WHERE_NARROW: usize = 24;
+const NARROWEST_NAME: usize = 12;
+/// The system in front of a reason is shown from this width on; names mostly tell it.
+const WIDE: usize = 120;
 const DROP_ORDER: [usize; 5] = [6, 5, 2, 4, 3];
 
 /// The whole table.
@@ -37,7 +41,7 @@ pub(super) fn table(
     now: Timestamp,
 ) -> String {
     let mut out = header(snapshot, report, manner);
-    let several_systems = snapshot.systems.len() > 1;
+    let several_systems = snapshot.systems.len() > 1 && manner.width.is_none_or(|width| width >= WIDE);
     let containers = verdicts.containers.iter();
     let containers = containers
         .map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, several_systems, now)));
@@ -179,14 +183,18 @@ fn lay_out(lines: &[Line], manner: Manner, out: &mut String) {
         let used = |shown: &[bool; COLUMNS], widths: &[usize; COLUMNS]| -> usize {
             (0..COLUMNS).filter(|column| shown[*column]).map(|column| widths[column] + 2).sum()
         };
+        let narrow_name = |shown: &[bool; COLUMNS], widths: &mut [usize; COLUMNS], narrowest: usize| {
+            let over = (used(shown, widths) + ROOM_FOR_REASON).saturating_sub(available);
+            widths[0] = widths[0].saturating_sub(over).max(narrowest.min(widths[0]));
+        };
+        narrow_name(&shown, &mut widths, NAME_WHERE_NARROW);
         for column in DROP_ORDER {
             if used(&shown, &widths) + ROOM_FOR_REASON <= available {
                 break;
             }
             shown[column] = false;
         }
-        let over = (used(&shown, &widths) + ROOM_FOR_REASON).saturating_sub(available);
-        widths[0] = widths[0].saturating_sub(over).max(12);
+        narrow_name(&shown, &mut widths, NARROWEST_NAME);
     }
     let mut write_line = |cells: &[String; COLUMNS], status: Option<Status>, why: &str, heading: bool| {
         let mut line = String::new();

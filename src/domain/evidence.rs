@@ -238,8 +238,13 @@ impl fmt::Display for Evidence {
             }
             Self::QuietSessions { count, ended } => {
                 let verb = if *count == 1 { "claims" } else { "claim" };
-                write!(f, "{count} {} {verb} it, none is live, ", plural(*count, "session"))?;
-                if ended == count { f.write_str("all ended") } else { write!(f, "{ended} ended") }
+                write!(f, "{count} {} {verb} it, none is live", plural(*count, "session"))?;
+                match ended {
+                    0 => Ok(()),
+                    1 if *count == 1 => f.write_str(", it has ended"),
+                    ended if ended == count => f.write_str(", all ended"),
+                    ended => write!(f, ", {ended} ended"),
+                }
             }
             Self::WithinLifetime { quiet, lifetime } => {
                 write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
