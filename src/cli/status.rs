@@ -11,6 +11,7 @@ use super::report::{Report, outcome};
 use super::table::table;
 use super::{House, Outcome, Trouble};
 use crate::domain::{Snapshot, classify};
+use crate::state::State;
 use crate::text::clean;
 
 #[derive(Debug, Args, Default)]
@@ -26,6 +27,9 @@ pub(super) struct StatusArguments {
 pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
     for problem in &house.library.problems {
         eprintln!("warning: {}", clean(problem));
+    }
+    if let Err(fault) = State::open_to_read(&house.settings.state_folder) {
+        eprintln!("warning: eviction marks are not known: {}", clean(&fault.to_string()));
     }
     let mut observer = house.observer()?;
     if arguments.watch {

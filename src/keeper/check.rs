@@ -108,8 +108,8 @@ impl Checker {
 
     /// Whether somebody started it since. What its restart policy starts over and over is nobody's doing.
     fn is_another_run(&self, item: &Item, container: &Container, same_run: Option<Timestamp>) -> bool {
-        let restarts_itself = item.state == Some(ContainerState::Restarting)
-            || container.state == ContainerState::Restarting;
+        let restarts_itself =
+            item.state == Some(ContainerState::Restarting) || container.state == ContainerState::Restarting;
         if restarts_itself {
             return false;
         }

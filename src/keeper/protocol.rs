@@ -282,8 +282,8 @@ impl Removal<'_> {
         loop {
             match self.engine.inspect(id).await {
                 Ok(Some(container))
-                    if container.state == ContainerState::Removing
-                        && tokio::time::Instant::now() < until => {}
+                    if container.state == ContainerState::Removing && tokio::time::Instant::now() < until => {
+                }
                 Ok(Some(container)) => return Fate::There(container.state.clone()),
                 Ok(None) => return Fate::Gone,
                 Err(fault) => return Fate::Unknown(fault),

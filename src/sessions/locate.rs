@@ -36,13 +36,17 @@ pub(super) fn locate(pattern: &str, environment: &Environment) -> Result<Vec<Loc
                 }
             }
         }
-        deeper.retain(|located| located.path.exists());
         deeper.sort_by(|a, b| a.path.cmp(&b.path));
         found = deeper;
     }
     let wild = expanded.contains(['*', '{']);
-    found.retain(|located| !wild || located.path.exists());
+    found.retain(|located| !wild || may_exist(&located.path));
     Ok(found)
+}
+
+/// Whether something is at the path, or nobody can say because a folder above may not be looked into.
+pub(super) fn may_exist(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true) || path.symlink_metadata().is_ok()
 }
 
 /// `None` when a variable without a default is not set: the place does not exist on this host.
