@@ -132,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_cannot_be_followed_is_not_passed_over() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("agents/work");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink("/nowhere/at/all", folder.join("state.db")).unwrap();
+        let found = locate("~/agents/*/state.db", &environment(home.path())).unwrap();
+        assert_eq!(found.len(), 1, "a dangling link is a store that cannot be read, not no store");
+    }
+
+    #[test]
     fn a_plain_path_is_yielded_whether_it_exists_or_not() {
         let home = tempfile::tempdir().unwrap();
         let found = locate("~/$BASE/x.db", &environment(home.path())).unwrap();
