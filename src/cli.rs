@@ -187,9 +187,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 return Outcome::Done.into();
             }
             // The message repeats what was typed, whatever that was.
-            let message = error.render().to_string();
-            let lines: Vec<String> = message.lines().map(|line| clean(line).into_owned()).collect();
-            eprint!("{}", output::in_lines(&lines));
+            error.render().to_string().lines().for_each(output::complain);
             return Outcome::Usage.into();
         }
     };

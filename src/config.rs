@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::document::{Document, DocumentError};
 use crate::domain::policy::BrakeRule;
-use crate::domain::span::parse_span;
+use crate::domain::span::{BadSpan, parse_span};
 use crate::domain::{Policy, SystemName};
 use crate::engine::EndpointRequest;
 use crate::environment::Environment;
@@ -283,7 +283,7 @@ fn from_file(
     let Some(value) = value else { return Ok(None) };
     match parse_span(value.get_ref()) {
         Ok(span) => Ok(Some(span)),
-        Err(bad) => Err(document.error(value.span(), key, bad, "for example \"15m\"").into()),
+        Err(bad) => Err(document.error(value.span(), key, bad.what(), BadSpan::FIX).into()),
     }
 }
 

@@ -90,10 +90,16 @@ impl Document<'_> {
             (Some(unknown.to_owned()), "unknown key".to_owned(), fix)
         } else if message.starts_with("missing field") {
             let missing = quoted.first().copied().unwrap_or_default();
-            (Some(missing.to_owned()), "is missing".to_owned(), format!("add `{missing} = …` here"))
+            // Sections are written in brackets, those that may repeat in two.
+            let fix = match missing {
+                "containers" => "add a section `[containers]`".to_owned(),
+                "links" | "queries" => format!("add a section `[[sessions.{missing}]]`"),
+                _ => format!("add `{missing} = …` here"),
+            };
+            (Some(missing.to_owned()), "is missing".to_owned(), fix)
         } else {
             let key = line.and_then(|line| self.key_on(line));
-            (key, message, format!("correct the value: {}", self.example))
+            (key, message, format!("correct this line: {}", self.example))
         };
         DocumentError { file: self.file.to_owned(), line, key, what, fix }
     }

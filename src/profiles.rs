@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::document::{Document, DocumentError};
 use crate::domain::Profile;
 use crate::domain::profile::StoreRule;
+use crate::domain::session::LiveRule;
 use crate::sessions::check_query;
 use crate::text::closest;
 
@@ -98,7 +99,17 @@ impl Library {
             let file = path.display().to_string();
             match std::fs::read_to_string(&path) {
                 Ok(source) => match parse(&file, &source) {
-                    Ok(profile) => self.put(profile, &source, Origin::File(path)),
+                    Ok(profile) => match self.file_of(&profile) {
+                        Some(other) => {
+                            let name = &profile.name;
+                            let problem = format!(
+                                "{file}: the profile `{name}` stands in {} too; remove one of the two",
+                                other.display()
+                            );
+                            self.distrust(&path, &source, problem);
+                        }
+                        None => self.put(profile, &source, Origin::File(path)),
+                    },
                     Err(error) => self.distrust(&path, &source, error.to_string()),
                 },
                 Err(error) => {
@@ -108,6 +119,16 @@ impl Library {
                 }
             }
         }
+    }
+
+    /// The user's file that has defined this profile already.
+    fn file_of(&self, profile: &Profile) -> Option<&Path> {
+        self.entries.iter().filter(|entry| entry.profile.name == profile.name).find_map(|entry| match &entry
+            .origin
+        {
+            Origin::File(path) => Some(path.as_path()),
+            Origin::BuiltIn => None,
+        })
     }
 
     fn put(&mut self, profile: Profile, source: &str, origin: Origin) {
@@ -156,7 +177,7 @@ impl Library {
 
 fn unreadable_folder(folder: &Path, error: &std::io::Error) -> String {
     format!(
-        "the profile folder {} cannot be read: {error}; give this user read access to it",
+        "the profile folder {} cannot be read: {error}; make it a folder that this user may read",
         folder.display()
     )
 }
@@ -176,10 +197,10 @@ pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
     let profile = raw::read(document)?;
     if let StoreRule::Sqlite { queries, .. } = &profile.store {
         for query in queries {
-            check_query(query).map_err(|what| {
-                let start = text.find(query.sql.as_str()).unwrap_or_default();
-                let fix = "the query may use only what `requires` lists, and must name its result columns as a session's";
-                document.error(start..start, &format!("sql (query `{}`)", query.name), what, fix)
+            check_query(query, profile.live == LiveRule::Declared).map_err(|fault| {
+                let start = text.find(query.sql.as_str()).unwrap_or_default() + fault.offset;
+                let what = format!("query `{}` {}", query.name, fault.what);
+                document.error(start..start, "sessions.queries.sql", what, fault.fix)
             })?;
         }
     }

@@ -61,7 +61,7 @@ fn an_old_config_hash_makes_a_container_stale_only_when_no_session_lives_in_it()
 
     let report = status(&home, &engine, 0, &[]);
     let old = format!("config {OLD} is not {NEW} (the newest container's)");
-    expect(&report, "parachute-ws-atlas", "active", true, "session 9f2c6b1e-atlas (Trip) was active 3");
+    expect(&report, "parachute-ws-atlas", "active", true, "session 9f2c6b1e-atlas (Trip) was active ");
     expect(&report, "parachute-ws-atlas", "active", true, &old);
     expect(&report, "parachute-ws-borealis", "stale", true, &old);
     expect(&report, "parachute-ws-cygnus", "stale", true, &old);

@@ -104,7 +104,7 @@ fn every_status_appears_with_its_reasons_beside_a_database_in_use() {
     let writer = Writer::start(store.path());
     let report = settled(&home, &engine);
     expect(&report, "live", "active", "session s-live (beat");
-    expect(&report, "live", "active", "is live, last activity 1");
+    expect(&report, "live", "active", "is live, last activity ");
     expect(&report, "live-paused", "active", "session s-label");
     expect(&report, "live-old", "active", "last activity 1d ago");
     expect(&report, "busy", "active", "1 command running in it (exec)");

@@ -6,13 +6,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::output::{Manner, write, write_json};
+use super::output::{Manner, complain, write, write_json};
 use super::report::{Report, outcome};
 use super::table::table;
 use super::{House, Outcome, Trouble};
 use crate::domain::{Snapshot, classify};
 use crate::state::State;
-use crate::text::clean;
 
 #[derive(Debug, Args, Default)]
 pub(super) struct StatusArguments {
@@ -26,10 +25,10 @@ pub(super) struct StatusArguments {
 
 pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
     for problem in &house.library.problems {
-        eprintln!("warning: {}", clean(problem));
+        complain(&format!("warning: {problem}"));
     }
     if let Err(fault) = State::open_to_read(&house.settings.state_folder) {
-        eprintln!("warning: eviction marks are not known: {}", clean(&fault.to_string()));
+        complain(&format!("warning: eviction marks are not known: {fault}"));
     }
     let mut observer = house.observer()?;
     if arguments.watch {

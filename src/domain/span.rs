@@ -13,8 +13,18 @@ const LONGEST: Duration = Duration::from_secs(36_525 * DAY);
 
 /// Why a length of time could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a length of time; write a number and a unit, such as `90s`, `15m`, `24h` or `7d`")]
+#[error("{}; {}", self.what(), Self::FIX)]
 pub struct BadSpan(pub String);
+
+impl BadSpan {
+    /// What to try.
+    pub const FIX: &str = "write a number and a unit, such as `90s`, `15m`, `24h` or `7d`";
+
+    /// What is wrong.
+    pub fn what(&self) -> String {
+        format!("`{}` is not a length of time", self.0)
+    }
+}
 
 /// Reads `90s`, `500ms`, `15m`, `1h30m`, `24h`, `7d`. A bare number means seconds.
 pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
