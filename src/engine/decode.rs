@@ -171,6 +171,7 @@ struct RawInspect {
     exec_ids: Option<Vec<String>>,
     mounts: Option<Vec<RawMount>>,
     host_config: Option<RawHostConfig>,
+    restart_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -224,6 +225,8 @@ pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         exit_code: raw.state.exit_code,
         running_execs: 0,
         auto_remove: raw.host_config.as_ref().is_some_and(|host| host.auto_remove),
+        // Both engines count from zero again when somebody starts it.
+        restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
     };
     let container = Container {
