@@ -30,6 +30,7 @@ use crate::environment::Environment;
 use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
+use crate::text::clean;
 use crate::watch::{Observer, WatchedSystem};
 
 /// How a command ended. The numbers are the program's exit codes.
@@ -157,7 +158,7 @@ enum Trouble {
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
     #[error(
-        "nothing was done: {0} needs a confirmation, and there is no terminal to ask on; preview with `--dry-run`, then add `--yes`"
+        "nothing was done: {0} needs a confirmation, and there is no terminal to show the plan on; preview with `--dry-run`, then add `--yes`"
     )]
     Unconfirmed(&'static str),
 }

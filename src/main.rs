@@ -7,7 +7,8 @@ use sandkeeper::cli;
 
 fn main() -> ExitCode {
     // A panic is our mistake: it is told in one place and never as a bare back trace.
-    let hooks = HookBuilder::blank().panic_section("This is a bug in sandkeeper; nothing was changed by it.");
+    let hooks = HookBuilder::blank()
+        .panic_section("This is a bug in sandkeeper. `sandkeeper log` shows what was done so far.");
     if let Err(error) = hooks.install() {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;

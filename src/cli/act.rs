@@ -49,6 +49,7 @@ pub(super) struct Pass {
 pub(super) struct Site<'a> {
     house: &'a House,
     observer: Observer,
+    endpoint: Endpoint,
     keeper: Option<Keeper>,
     wish: Wish,
     cancel: CancellationToken,
@@ -82,14 +83,34 @@ impl<'a> Site<'a> {
         if house.settings.read_only && !wish.dry_run {
             return Err(Trouble::ReadOnly(wish.command));
         }
-        if !wish.dry_run && !wish.yes && !can_ask() {
+        // What is asked on a terminal must be shown there first, which JSON is not for.
+        if !wish.dry_run && !wish.yes && (wish.json || !can_ask()) {
             return Err(Trouble::Unconfirmed(wish.command));
         }
         let mut observer = house.observer()?;
         let endpoint =
             observer.connect().await.map_err(|why| Trouble::Keeper(KeeperFault::NoEvidence(why)))?;
-        let keeper = if wish.dry_run { None } else { Some(keeper(house, &endpoint).await?) };
-        Ok(Site { house, observer, keeper, wish, cancel: CancellationToken::new(), interrupts: None })
+        let keeper = if wish.dry_run { None } else { Some(keeper(house, &endpoint, LOCK_PATIENCE).await?) };
+        Ok(Site {
+            house,
+            observer,
+            endpoint,
+            keeper,
+            wish,
+            cancel: CancellationToken::new(),
+            interrupts: None,
+        })
+    }
+
+    /// Gives the lock up, so that others may act.
+    pub(super) fn leave(&mut self) {
+        self.keeper = None;
+    }
+
+    /// Takes the lock again, unless somebody else has it now, and looks.
+    pub(super) async fn look_again(&mut self) -> Result<(Snapshot, Verdicts), Trouble> {
+        self.keeper = Some(keeper(self.house, &self.endpoint, Duration::ZERO).await?);
+        self.look().await
     }
 
     /// Looks at the host as it is now.
@@ -199,12 +220,12 @@ impl<'a> Site<'a> {
     }
 }
 
-async fn keeper(house: &House, endpoint: &Endpoint) -> Result<Keeper, Trouble> {
+async fn keeper(house: &House, endpoint: &Endpoint, patience: Duration) -> Result<Keeper, Trouble> {
     let settings = &house.settings;
     let who = who(&house.environment);
     let told = |held: &crate::keeper::LockFault| complain(&format!("waiting: {held}"));
     let folder = &settings.state_folder;
-    let lock = KeeperLock::wait(folder, &endpoint.address.identity(), &who, LOCK_PATIENCE, told).await;
+    let lock = KeeperLock::wait(folder, &endpoint.address.identity(), &who, patience, told).await;
     let lock = lock.map_err(KeeperFault::from)?;
     let keeper = Keeper::new(lock, folder, endpoint, who, settings.policy.clone(), settings.timeout)?;
     for leftover in keeper.leftovers(folder).await? {

@@ -13,6 +13,7 @@ use crate::domain::evidence::plural;
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::{Snapshot, Status};
 use crate::profiles::Origin;
+use crate::state::State;
 use crate::text::{clean, fit};
 
 #[derive(Debug, Args)]
@@ -156,7 +157,10 @@ fn state_folder(folder: &Path) -> Check {
         Ok(metadata) if metadata.permissions().mode() & 0o022 != 0 => {
             Check::failed("state", &format!("others may write in {place}; run `chmod 700 {place}`"))
         }
-        Ok(_) => Check::new("state", Health::Ok, place.to_string()),
+        Ok(_) => match State::open_to_read(folder) {
+            Ok(_) => Check::new("state", Health::Ok, place.to_string()),
+            Err(fault) => Check::failed("state", &fault.to_string()),
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Check::new("state", Health::Ok, format!("{place} (made when something is first changed)"))
         }

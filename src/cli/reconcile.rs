@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::act::{Pass, Site, Wish};
-use super::output::{write, write_json};
+use super::output::{complain, write, write_json};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Reconcile};
 use crate::domain::span::parse_span;
 use crate::domain::verdict::Brake;
-use crate::domain::{Status, SystemName};
+use crate::domain::{Status, SystemName, plan};
 use crate::keeper::{Ending, ItemOutcome, Manner};
 
 #[derive(Debug, Args)]
@@ -188,27 +189,40 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
     Ok(if pass.interrupted && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
 }
 
-/// Passes again and again until nothing drains any more. What is told is the last word on each container.
+/// Passes again and again until nothing drains any more. What is told is the last word on each container. Between two
+/// looks others may act; a look that fails is one that found nothing to do yet.
 async fn wait_for_drained(
     site: &mut Site<'_>,
     intent: &Intent,
     mut last: Pass,
     house: &House,
 ) -> Result<Pass, Trouble> {
+    let mut complaint = String::new();
     loop {
-        let drained = last.outcomes.iter().any(|outcome| outcome.ending == Ending::Drained);
-        if last.interrupted || (last.draining == 0 && !drained) {
+        let of = |ending| last.outcomes.iter().any(|outcome| outcome.ending == ending);
+        let done = last.draining == 0 && !of(Ending::Drained);
+        if last.interrupted || done || of(Ending::Failed) {
             return Ok(last);
         }
+        site.leave();
         if !site.pause(house.settings.cadence.without_events).await? {
             last.interrupted = true;
             return Ok(last);
         }
-        let (snapshot, verdicts) = site.look().await?;
-        let still_draining = verdicts.count(Status::Draining);
-        let ready = verdicts.containers.iter().any(|v| v.status == Status::Draining && !v.is_in_use());
-        if !ready && still_draining > 0 {
-            last.draining = still_draining;
+        let (snapshot, verdicts) = match site.look_again().await {
+            Ok(seen) => seen,
+            Err(trouble) => {
+                let sentence = format!("still waiting: {trouble}");
+                if sentence != complaint {
+                    complain(&sentence);
+                    complaint = sentence;
+                }
+                continue;
+            }
+        };
+        last.draining = verdicts.count(Status::Draining);
+        let policy = &house.settings.policy;
+        if last.draining > 0 && plan(&verdicts, intent, policy, Timestamp::now()).changes() == 0 {
             continue;
         }
         let mut pass = site.pass(&snapshot, &verdicts, intent).await?;

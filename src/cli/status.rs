@@ -11,6 +11,7 @@ use super::report::{Report, outcome};
 use super::table::table;
 use super::{House, Outcome, Trouble};
 use crate::domain::{Snapshot, classify};
+use crate::state::State;
 
 #[derive(Debug, Args, Default)]
 pub(super) struct StatusArguments {
@@ -25,6 +26,9 @@ pub(super) struct StatusArguments {
 pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
     for problem in &house.library.problems {
         complain(&format!("warning: {problem}"));
+    }
+    if let Err(fault) = State::open_to_read(&house.settings.state_folder) {
+        complain(&format!("warning: eviction marks are not known: {fault}"));
     }
     let mut observer = house.observer()?;
     if arguments.watch {

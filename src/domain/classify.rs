@@ -8,7 +8,7 @@ mod attribute;
 mod claims;
 mod outdated;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::snapshot::{DrainMark, Reading, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 use attribute::{Candidate, attribute};
-use claims::{Claimed, join};
+use claims::{Claimed, join, names_present};
 use outdated::CurrentConfig;
 
 /// How many live sessions a verdict names before it only counts them.
@@ -31,7 +31,9 @@ const NAMED_LIVE_SESSIONS: usize = 3;
 /// Judges everything in the snapshot. Total and deterministic: every container of some system gets exactly one
 /// verdict with at least one reason.
 pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdicts {
-    judge_all(snapshot, policy, now, true)
+    let certain = doubt_of_engine(snapshot, policy, now).is_none();
+    let present = if certain { names_present(&snapshot.engine.value) } else { None };
+    judge_all(snapshot, present.as_ref(), policy, now)
 }
 
 /// Judges one container as it was just inspected, with the stores, images and marks of `context`. The other containers
@@ -43,14 +45,22 @@ pub fn classify_again(
     now: Timestamp,
 ) -> Verdicts {
     let engine = Reading::good(vec![Row::Container(Arc::clone(container))], now);
-    judge_all(&Snapshot { engine, ..context.clone() }, policy, now, false)
+    let present = names_present(&context.engine.value);
+    let verdicts = judge_all(&Snapshot { engine, ..context.clone() }, present.as_ref(), policy, now);
+    Verdicts { lost: Vec::new(), ..verdicts }
 }
 
-fn judge_all(snapshot: &Snapshot, policy: &Policy, now: Timestamp, look_for_lost: bool) -> Verdicts {
+/// `present` holds every name and id on the engine, if they are known.
+fn judge_all(
+    snapshot: &Snapshot,
+    present: Option<&HashSet<&str>>,
+    policy: &Policy,
+    now: Timestamp,
+) -> Verdicts {
     let attributed = attribute(snapshot, policy);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
     for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
-        let joined = join(snapshot, system, &candidates, policy, now, look_for_lost);
+        let joined = join(system, &candidates, present, policy, now);
         let judge = Judge {
             policy,
             now,
@@ -267,17 +277,17 @@ fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timest
         .max()
 }
 
-/// The mass-orphan brake. A system without a store has no database that could be the wrong one. When the store
-/// holds no session at all, outdated containers count too: nothing else would stop a wrong, empty database from
-/// letting them all go.
+/// The mass-orphan brake. A system without a store has no database that could be the wrong one. When the store claims
+/// not one of the system's containers, outdated ones count too: nothing else would stop a wrong database from letting
+/// them all go.
 fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
     if !system.profile.has_store() {
         return None;
     }
-    let store_is_empty = system.stores.iter().all(|store| store.sessions.value.is_empty());
+    let nothing_is_claimed = verdicts.iter().all(|verdict| verdict.claims.total == 0);
     let unclaimed = |verdict: &&Verdict| match verdict.status {
         Status::Orphaned => true,
-        Status::Stale => store_is_empty && verdict.claims.total == 0,
+        Status::Stale => nothing_is_claimed,
         _ => false,
     };
     let orphaned = verdicts.iter().filter(unclaimed).count();

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+/// A century. Whatever is longer is a slip of the finger, and would not fit into a clock.
+const LONGEST: Duration = Duration::from_secs(36_525 * DAY);
 
 /// Why a length of time could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +34,8 @@ pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
         return Err(bad());
     }
     if let Ok(seconds) = rest.parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
+        let total = Duration::from_secs(seconds);
+        return if total > LONGEST { Err(bad()) } else { Ok(total) };
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
@@ -51,7 +54,7 @@ pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
         total = part.and_then(|part| total.checked_add(part)).ok_or_else(bad)?;
         rest = rest[letters..].trim_start();
     }
-    Ok(total)
+    if total > LONGEST { Err(bad()) } else { Ok(total) }
 }
 
 /// A length of time in its largest unit that is not zero, the way people say it: `12s`, `3h`, `4d`.

@@ -25,6 +25,8 @@ pub(super) enum Finding {
     Gone,
     /// Somebody is removing it right now.
     Going,
+    /// The engine uses a word for its state that stands between two that are known.
+    Unsettled(String),
     /// Something is not as it was; the sentence says what.
     Changed(String),
     /// A session or a command lives in it.
@@ -91,10 +93,14 @@ impl Checker {
             Ok(None) => return Finding::Gone,
             Err(fault) => return Finding::Doubt(format!("it could not be inspected: {fault}")),
         };
-        if container.state == ContainerState::Removing {
-            return Finding::Going;
+        match &container.state {
+            ContainerState::Removing => return Finding::Going,
+            ContainerState::Unrecognised(word) => {
+                return Finding::Unsettled(Evidence::StateNotRecognised(word.clone()).to_string());
+            }
+            _ => {}
         }
-        if self.is_another_run(item, &container, same_run) {
+        if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
         let systems = self.fresh_systems().await;
@@ -107,10 +113,8 @@ impl Checker {
     }
 
     /// Whether somebody started it since. What its restart policy starts over and over is nobody's doing.
-    fn is_another_run(&self, item: &Item, container: &Container, same_run: Option<Timestamp>) -> bool {
-        let restarts_itself =
-            item.state == Some(ContainerState::Restarting) || container.state == ContainerState::Restarting;
-        if restarts_itself {
+    fn is_another_run(&self, container: &Container, same_run: Option<Timestamp>) -> bool {
+        if container.inspection().is_some_and(|inspection| inspection.restarts_by_itself) {
             return false;
         }
         match (same_run, self.base.engine.at) {

@@ -129,12 +129,14 @@ impl Removal<'_> {
         planned: Action,
         same_run: Option<Timestamp>,
     ) -> Result<std::sync::Arc<Container>, Ended> {
-        match self.checker.check(self.item, planned, same_run).await {
+        match self.settled(planned, same_run).await {
             Finding::Go(container) => Ok(container),
             Finding::Gone | Finding::Going => {
                 Err(Ended::new(Ending::AlreadyGone, "somebody else removed it"))
             }
-            Finding::Changed(what) | Finding::InUse(what) => Err(Ended::new(Ending::Skipped, what)),
+            Finding::Changed(what) | Finding::InUse(what) | Finding::Unsettled(what) => {
+                Err(Ended::new(Ending::Skipped, what))
+            }
             Finding::Doubt(why) => Err(Ended::for_lack_of_evidence(Ending::Skipped, why)),
         }
     }
@@ -185,7 +187,7 @@ impl Removal<'_> {
                 _ => return Err(Ended::new(Ending::Skipped, format!("after its stop: {why}"))),
             },
             Finding::InUse(why) | Finding::Changed(why) => (why, false),
-            Finding::Doubt(why) => (why, true),
+            Finding::Doubt(why) | Finding::Unsettled(why) => (why, true),
         };
         // A start destroys nothing, and somebody waits for it: it is not kept back for want of a journal.
         let unwritten = self.journal.step(self.number, Step::Rescuing, why.clone()).await.err();
@@ -207,12 +209,13 @@ impl Removal<'_> {
         Err(Ended { evidence_missing, ..ended })
     }
 
-    /// The check after a stop, once the engine has made up its mind about the state.
+    /// The check, once the engine has made up its mind about the state: Podman calls a container `stopped` until it has
+    /// cleaned up after it.
     async fn settled(&self, planned: Action, run: Option<Timestamp>) -> Finding {
         let until = tokio::time::Instant::now() + SETTLING;
         loop {
             let finding = self.checker.check(self.item, planned, run).await;
-            let between_states = matches!(finding, Finding::Going);
+            let between_states = matches!(finding, Finding::Going | Finding::Unsettled(_));
             if !between_states || tokio::time::Instant::now() > until {
                 return finding;
             }

@@ -1,6 +1,6 @@
 //! Harnesses the integration tests share: real engines, a scripted one, session stores, and the program.
 
-#![allow(dead_code, reason = "each test file uses a part of the harness")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of the harness")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod engine;
+pub(crate) mod kept;
 pub(crate) mod native;
 pub(crate) mod program;
 pub(crate) mod rows;
@@ -39,6 +40,27 @@ pub(crate) fn wait_for<T>(deadline: Duration, what: &str, mut look: impl FnMut()
         thread::sleep(STEP);
     }
 }
+
+/// Makes a test on each real engine out of every function named, which takes the engine.
+macro_rules! on_both_engines {
+    ($($name:ident),* $(,)?) => {
+        mod docker {
+            $(#[test]
+            #[ignore = "needs a Docker engine: run tests/run"]
+            fn $name() {
+                super::$name(&crate::support::engine::RealEngine::docker().exclusive());
+            })*
+        }
+        mod podman {
+            $(#[test]
+            #[ignore = "needs a Podman engine: run tests/run"]
+            fn $name() {
+                super::$name(&crate::support::engine::RealEngine::podman().exclusive());
+            })*
+        }
+    };
+}
+pub(crate) use on_both_engines;
 
 /// Seconds, where a test reads better without `Duration::`.
 pub(crate) fn seconds(count: u64) -> Duration {

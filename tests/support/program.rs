@@ -126,6 +126,11 @@ impl Program<'_> {
         self
     }
 
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|each| each.as_ref().to_owned()));
+        self
+    }
+
     pub(crate) fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((key.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self

@@ -73,7 +73,7 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
         }
     }
     for (system, candidates) in systems.iter().zip(&mut candidates) {
-        settle_instances(&system.profile, candidates, policy);
+        settle_instances(&system.profile, candidates, &snapshot.engine.value, policy);
     }
     Attributed { candidates, undecided }
 }
@@ -124,13 +124,23 @@ fn inherited_instance(
     Some(format!("{key}={value}"))
 }
 
-/// Decides which installation is ours and casts doubt on everything that is not.
-fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], policy: &Policy) {
+/// Decides which installation is ours and casts doubt on everything that is not. A container that cannot be judged still
+/// shows that its installation is here; only a label that comes from an image shows nothing.
+fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &[Row], policy: &Policy) {
     let Some(template) = &profile.instance else { return };
     let instances: Vec<Option<String>> =
         candidates.iter().map(|c| c.recognised.fill(template).map(std::borrow::Cow::into_owned)).collect();
-    let undoubted = candidates.iter().zip(&instances).filter(|(c, _)| c.doubt.is_none());
-    let present: BTreeSet<String> = undoubted.filter_map(|(_, instance)| instance.clone()).collect();
+    let shown = candidates.iter().zip(&instances);
+    let shown = shown.filter(|(c, _)| !matches!(c.doubt, Some(Evidence::LabelsFromImage { .. })));
+    let mut present: BTreeSet<String> = shown.filter_map(|(_, instance)| instance.clone()).collect();
+    let unreadable = rows.iter().filter_map(|row| match row {
+        Row::Unreadable(row) => row.labels.as_ref().filter(|labels| profile.matches_labels(labels)),
+        Row::Container(_) => None,
+    });
+    present.extend(unreadable.filter_map(|labels| {
+        let label = |placeholder: &str| labels.get(placeholder.strip_prefix("label.")?).map(String::as_str);
+        template.fill(label).map(std::borrow::Cow::into_owned)
+    }));
     let ours = match (&policy.instance, present.len()) {
         (Some(named), _) => Some(named.clone()),
         (None, 1) => present.first().cloned(),

@@ -4,7 +4,6 @@
 //! workspace) is summed up once; what a container has to itself is added on top.
 
 use std::borrow::Cow;
-use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use crate::domain::container::Row;
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Link, LostRule, Profile, fill_from_session};
-use crate::domain::session::{Liveness, Session};
-use crate::domain::snapshot::{Snapshot, StoreFacts, SystemFacts};
+use crate::domain::session::{Liveness, Moment, Session};
+use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::elapsed;
 use crate::domain::verdict::{Claim, Claims, Lost};
 
@@ -28,7 +27,7 @@ pub(super) struct Claimed {
     pub(super) claims: Arc<Claims>,
     /// A session of which it cannot be told whether it is live; of several, the first by id.
     unclear: Option<Doubt>,
-    /// A quiet session of which it cannot be told how long it has been so; of several, the first by id.
+    /// A session of which it cannot be told how long it has been quiet; of several, the first by id.
     ageless: Option<Doubt>,
 }
 
@@ -73,20 +72,19 @@ pub(super) struct Joined {
     pub(super) lost: Vec<Lost>,
 }
 
-/// Joins the sessions of all usable stores with the candidates.
+/// Joins the sessions of all usable stores with the candidates. `present` holds every name and id on the engine, if
+/// they are known.
 pub(super) fn join(
-    snapshot: &Snapshot,
     system: &SystemFacts,
     candidates: &[Candidate<'_>],
+    present: Option<&HashSet<&str>>,
     policy: &Policy,
     now: Timestamp,
-    look_for_lost: bool,
 ) -> Joined {
     let profile = &system.profile;
     let keys = Keys::of(profile, candidates);
     let usable = |store: &&StoreFacts| store.sessions.unusable(now, policy.max_evidence_age).is_none();
     let stores: Vec<&StoreFacts> = system.stores.iter().filter(usable).collect();
-    let present = LazyCell::new(|| if look_for_lost { names_present(snapshot, policy, now) } else { None });
 
     let count = stores.iter().map(|store| store.sessions.value.len()).sum();
     let mut judged: Vec<Judged<'_>> = Vec::with_capacity(count);
@@ -97,21 +95,33 @@ pub(super) fn join(
             let liveness = session.liveness(profile.live, now);
             let before = claims.len();
             let mut missing = None;
+            let mut placed = false;
             for (link, groups) in profile.links.iter().zip(&keys.groups) {
                 let fill = |template| fill_from_session(template, session, &store.captures);
-                if link.unless.as_ref().is_some_and(|template| fill(template).is_some()) {
+                let named = link.unless.as_ref().and_then(fill);
+                let is_there = |name: &str| present.is_some_and(|present| present.contains(name));
+                let excluded = match (&named, &liveness) {
+                    (None, _) => false,
+                    // What a session that may be live is in goes by another name than it thinks: then it may be in any.
+                    (Some(name), Liveness::Live { .. } | Liveness::Unclear(_)) => is_there(name),
+                    (Some(_), Liveness::Quiet | Liveness::Ended) => true,
+                };
+                if excluded {
                     continue;
                 }
                 let Some(key) = fill(&link.session) else { continue };
                 match groups.get(&key) {
-                    Some(group) => claims.push((*group, judged.len())),
+                    Some(group) => {
+                        claims.push((*group, judged.len()));
+                        placed |= named.is_none();
+                    }
                     None if is_needed(link.lost, &liveness) => missing = missing.or(Some(key)),
                     None => {}
                 }
             }
             let links = claims.len() - before;
-            if let (0, Some(key)) = (links, missing)
-                && present.as_ref().is_some_and(|present| !present.contains(key.as_ref()))
+            if let (false, Some(key)) = (placed, missing)
+                && present.is_some_and(|present| !present.contains(key.as_ref()))
             {
                 lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
             }
@@ -230,6 +240,15 @@ impl Judged<'_> {
         Claim { session: Arc::clone(self.session), liveness: self.liveness.clone() }
     }
 
+    /// Why it cannot be told how long it has been quiet. The beginning matters only where nothing later is recorded.
+    fn ageless(&self) -> Option<&str> {
+        match (&self.liveness, &self.session.last_activity_at) {
+            (Liveness::Quiet, _) => self.session.last_trace().err(),
+            (Liveness::Ended, Moment::Unreadable(why)) => Some(why),
+            _ => None,
+        }
+    }
+
     /// Of two doubts the one about the first session by id, so that it is the same every time.
     fn doubted(&self, known: Option<Doubt>, why: &str) -> Option<Doubt> {
         let why = || format!("{why} ({})", self.store.path);
@@ -309,12 +328,11 @@ impl Sums<'_> {
                 match &judged.liveness {
                     Liveness::Live { .. } => claims.live += 1,
                     Liveness::Ended => claims.ended += 1,
-                    Liveness::Quiet => {
-                        if let Err(why) = judged.session.last_trace() {
-                            ageless = judged.doubted(ageless, why);
-                        }
-                    }
+                    Liveness::Quiet => {}
                     Liveness::Unclear(why) => unclear = judged.doubted(unclear, why),
+                }
+                if let Some(why) = judged.ageless() {
+                    ageless = judged.doubted(ageless, why);
                 }
                 fresh.push(judged);
             }
@@ -342,14 +360,11 @@ fn is_needed(rule: LostRule, liveness: &Liveness) -> bool {
     }
 }
 
-/// Every name and id on the engine, whoever it belongs to; `None` when the list is in doubt or one of its rows
-/// could not be named, for then nothing can be called gone.
-fn names_present<'a>(snapshot: &'a Snapshot, policy: &Policy, now: Timestamp) -> Option<HashSet<&'a str>> {
-    if snapshot.engine.unusable(now, policy.max_evidence_age).is_some() {
-        return None;
-    }
+/// Every name and id on the engine, whoever it belongs to; `None` when one of its rows could not be named, for then
+/// nothing can be called gone.
+pub(super) fn names_present(rows: &[Row]) -> Option<HashSet<&str>> {
     let mut present = HashSet::new();
-    for row in snapshot.engine.value.iter() {
+    for row in rows {
         let (id, name) = match row {
             Row::Container(container) => (&container.id, container.name.as_str()),
             Row::Unreadable(row) => (row.id.as_ref()?, row.name.as_deref()?),

@@ -39,6 +39,14 @@ impl CurrentConfig {
         let hashed: Vec<(Timestamp, &str)> =
             ours.filter_map(|c| Some((c.container.created_at, hash_of(rule, c.container)?))).collect();
         let Some(newest) = hashed.iter().map(|(created_at, _)| *created_at).max() else { return Self::None };
+        // A newer one whose image could not be asked may be ours, and then its hash would be the current one.
+        let unsure =
+            candidates.iter().filter(|c| matches!(c.doubt, Some(Evidence::ImageUnverifiable { .. })));
+        let newer =
+            |c: &Candidate<'_>| c.container.created_at >= newest && hash_of(rule, c.container).is_some();
+        if unsure.into_iter().any(newer) {
+            return Self::Undecided;
+        }
         // One dated in the future was made by a clock that went wrong: then any of them may be the newest.
         let mut contenders = hashed.iter().filter(|(created_at, _)| *created_at == newest || newest > now);
         match contenders.next() {
