@@ -30,7 +30,6 @@ use crate::environment::Environment;
 use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
-use crate::text::clean;
 use crate::watch::{Observer, WatchedSystem};
 
 /// How a command ended. The numbers are the program's exit codes.
@@ -192,6 +191,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match run(arguments) {
+        // Whoever relies on the answer must not take half of it for all.
+        Ok(Outcome::Done) if output::was_cut_short() => Outcome::Failed.into(),
         Ok(outcome) => outcome.into(),
         Err(trouble) => {
             output::complain(&format!("error: {trouble}"));

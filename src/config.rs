@@ -231,6 +231,7 @@ impl Settings {
                 })
                 .collect();
         }
+        refuse_blanks(&policy, &stores)?;
         for store in &mut stores {
             // After `SYSTEM=` and in a file no shell has done this.
             if let Ok(below_home) = store.value.strip_prefix("~") {
@@ -259,6 +260,23 @@ impl Settings {
             config_file,
         })
     }
+}
+
+/// A script's unset variable must not look like a value: an empty hash would make every container outdated.
+fn refuse_blanks(policy: &Policy, stores: &[Addressed<PathBuf>]) -> Result<(), ConfigError> {
+    let blank = |text: &String| text.trim().is_empty();
+    let mut hashes = policy.expected_hash.iter().chain(policy.expected_hash_of.values());
+    let senseless = if hashes.any(blank) {
+        "the expected config hash is empty, which would make every container outdated; write `--expect-hash HASH` \
+         or leave it away"
+    } else if policy.instance.as_ref().is_some_and(blank) {
+        "the instance has no name; write `--instance NAME` or leave it away"
+    } else if stores.iter().any(|store| store.value.as_os_str().is_empty()) {
+        "a session database has no path; write `--db SYSTEM=PATH`"
+    } else {
+        return Ok(());
+    };
+    Err(ConfigError::Senseless(senseless))
 }
 
 /// A file that was asked for must be there; the usual one need not.

@@ -190,6 +190,11 @@ fn every_global_flag_is_in_the_help_of_every_command() {
 #[case(&["profiles", "show", "nativ"], "did you mean `native`?")]
 #[case(&["--host", "unix:///a", "--context", "b", "status"], "cannot be used with")]
 #[case(&["profiles", "check"], "<FILE>")]
+#[case(&["status", "--expect-hash", ""], "would make every container outdated")]
+#[case(&["status", "--expect-hash", "native="], "would make every container outdated")]
+#[case(&["status", "--db", "native="], "has no path")]
+#[case(&["status", "--instance", " "], "has no name")]
+#[case(&["status", "--timeout", "9999999d"], "is not a length of time")]
 fn a_wrong_call_is_told_and_exits_with_2(#[case] arguments: &[&str], #[case] expected: &str) {
     let home = Home::new();
     let finished = home.sandkeeper(arguments).run().expect_exit(2).expect_stderr(expected);

@@ -236,16 +236,7 @@ impl fmt::Display for Evidence {
             Self::RunningExec(count) => {
                 write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
             }
-            Self::QuietSessions { count, ended } => {
-                let verb = if *count == 1 { "claims" } else { "claim" };
-                write!(f, "{count} {} {verb} it, none is live", plural(*count, "session"))?;
-                match ended {
-                    0 => Ok(()),
-                    1 if *count == 1 => f.write_str(", it has ended"),
-                    ended if ended == count => f.write_str(", all ended"),
-                    ended => write!(f, ", {ended} ended"),
-                }
-            }
+            Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
             Self::WithinLifetime { quiet, lifetime } => {
                 write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
             }
@@ -323,6 +314,17 @@ impl fmt::Display for Evidence {
                 quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
             }
         }
+    }
+}
+
+fn write_quiet_sessions(f: &mut fmt::Formatter<'_>, count: usize, ended: usize) -> fmt::Result {
+    let verb = if count == 1 { "claims" } else { "claim" };
+    write!(f, "{count} {} {verb} it, none is live", plural(count, "session"))?;
+    match ended {
+        0 => Ok(()),
+        1 if count == 1 => f.write_str(", it has ended"),
+        ended if ended == count => f.write_str(", all ended"),
+        ended => write!(f, ", {ended} ended"),
     }
 }
 

@@ -66,6 +66,7 @@ impl fmt::Display for Span {
         let seconds = self.0.as_secs();
         let text = match seconds {
             0 if self.0 >= Duration::from_millis(100) => format!("0.{}s", self.0.subsec_millis() / 100),
+            0 if self.0 >= Duration::from_millis(1) => format!("{}ms", self.0.subsec_millis()),
             0..MINUTE => format!("{seconds}s"),
             MINUTE..HOUR => format!("{}m", seconds / MINUTE),
             HOUR..DAY => format!("{}h", seconds / HOUR),
@@ -117,5 +118,6 @@ mod tests {
             assert_eq!(Span(Duration::from_secs(seconds)).to_string(), shown);
         }
         assert_eq!(Span(Duration::from_millis(420)).to_string(), "0.4s");
+        assert_eq!(Span(Duration::from_millis(45)).to_string(), "45ms");
     }
 }

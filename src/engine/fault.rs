@@ -42,7 +42,7 @@ pub enum EngineFault {
 
 fn patience(limit: Duration) -> String {
     match limit {
-        Duration::ZERO => "in the time that was left".to_owned(),
+        limit if limit < Duration::from_millis(1) => "in the time that was left".to_owned(),
         limit => format!("within {}", Span(limit)),
     }
 }

@@ -160,10 +160,11 @@ fn unusual_kind(metadata: &Metadata) -> Option<&'static str> {
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreFault> {
-    if let Err(error) = std::fs::File::open(path)
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
-        return Err(StoreFault::PermissionDenied);
+    if let Err(error) = std::fs::File::open(path) {
+        return Err(match error.kind() {
+            std::io::ErrorKind::PermissionDenied => StoreFault::PermissionDenied,
+            _ => StoreFault::Failed(format!("it cannot be opened: {error}")),
+        });
     }
     if would_leave_foreign_files(path) {
         return Err(StoreFault::WalUnreadable);
@@ -176,7 +177,8 @@ fn connect(path: &Path) -> Result<Connection, StoreFault> {
 
 /// Half of the time for waiting, half for reading.
 fn patience(connection: &Connection, time: Duration) -> Result<(), StoreFault> {
-    connection.busy_timeout(time / 2).map_err(|error| explain(&error))
+    // SQLite counts milliseconds in 32 bits.
+    connection.busy_timeout((time / 2).min(Duration::from_hours(24))).map_err(|error| explain(&error))
 }
 
 /// Opening a WAL database that nobody has open makes its -wal and -shm files, even for reading. Made by its owner or by
