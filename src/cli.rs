@@ -30,7 +30,6 @@ use crate::environment::Environment;
 use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
-use crate::text::clean;
 use crate::watch::{Observer, WatchedSystem};
 
 /// How a command ended. The numbers are the program's exit codes.
