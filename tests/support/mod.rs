@@ -11,6 +11,7 @@ pub(crate) mod engine;
 pub(crate) mod kept;
 pub(crate) mod native;
 pub(crate) mod program;
+pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod stores;

@@ -117,6 +117,10 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 /// The writing end of an event stream; every connection that reads the stream gets every event.
@@ -323,7 +327,7 @@ impl Drop for ScriptedEngine {
     }
 }
 
-fn fits(method: &str, pattern: &str, request: &Request) -> bool {
+pub(crate) fn fits(method: &str, pattern: &str, request: &Request) -> bool {
     let pattern: Vec<_> = pattern.split('/').collect();
     let path: Vec<_> = request.path.split('/').collect();
     (method == "*" || method == request.method) && path_fits(&pattern, &path)
