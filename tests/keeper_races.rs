@@ -286,7 +286,9 @@ fn a_journal_that_fails_during_the_stop_keeps_the_container(engine: &RealEngine)
 fn an_engine_that_fails_after_the_stop_is_asked_to_start_the_container_again(engine: &RealEngine) {
     let (proxy, host) = raced(engine);
     let id = host.outdated("atlas").running();
-    proxy.when("GET", &inspect(&id)).nth(3).answer(500, "out of memory");
+    for nth in [3, 4] {
+        proxy.when("GET", &inspect(&id)).nth(nth).answer(500, "out of memory");
+    }
     let finished = host.reconcile(&[]).expect_exit(4);
     host.expect_result(&finished, "atlas", "rescued", "out of memory");
     assert_eq!(engine.state(&id).as_deref(), Some("running"));

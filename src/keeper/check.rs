@@ -12,7 +12,7 @@ use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
 use crate::domain::snapshot::{DrainMark, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::{ContainerId, Policy, Status, classify_again};
-use crate::engine::EngineView;
+use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
 use crate::watch::WatchedSystem;
 
@@ -88,7 +88,12 @@ impl Checker {
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
     pub(super) async fn check(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
         let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
-        let container = match self.engine.inspect(id).await {
+        let mut inspected = self.engine.inspect(id).await;
+        if matches!(inspected, Err(EngineFault::Status { .. })) {
+            // Podman fails on a container that goes while it is looked at; a second look finds it gone.
+            inspected = self.engine.inspect(id).await;
+        }
+        let container = match inspected {
             Ok(Some(container)) => container,
             Ok(None) => return Finding::Gone,
             Err(fault) => return Finding::Doubt(format!("it could not be inspected: {fault}")),

@@ -198,6 +198,9 @@ impl Removal<'_> {
             }
             Err(fault) => {
                 let now = self.fate(id).await;
+                if matches!(now, Fate::Gone) && evidence_missing {
+                    return Err(gone());
+                }
                 let reason =
                     format!("it is needed after all ({why}), but could not be started again: {fault}; {now}");
                 Ended::new(Ending::Failed, reason)

@@ -285,6 +285,11 @@ impl Running {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("not JSON ({error}): {line}"))
     }
 
+    /// What it has written to standard error until now.
+    pub(crate) fn errors_so_far(&self) -> String {
+        String::from_utf8_lossy(&self.errors.lock().unwrap()).into_owned()
+    }
+
     /// Sends a signal by its short name, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.id())).status().unwrap();
