@@ -73,7 +73,7 @@ struct Arguments {
 struct GlobalArguments {
     /// The engine: `unix:///path/to.sock` or `tcp://host:port` [default: the environment's, the Docker context's, the
     /// usual sockets]
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "context")]
     host: Option<String>,
     /// The Docker context whose engine to use
     #[arg(long, global = true, value_name = "NAME")]
@@ -146,7 +146,7 @@ enum Trouble {
     Profile(#[from] NoSuchProfile),
     #[error(transparent)]
     Endpoint(#[from] EndpointFault),
-    #[error("`{option}` names the system `{system}`; {fix}")]
+    #[error("`{option}` names the system `{system}`, which is not looked for; {fix}")]
     System { option: &'static str, system: String, fix: String },
     #[error("the program cannot start: {0}")]
     Runtime(#[from] std::io::Error),
@@ -157,7 +157,7 @@ enum Trouble {
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
     #[error(
-        "nothing was done: {0} needs a confirmation, and there is no terminal to ask on; preview with `--dry-run`, then add `--yes`"
+        "nothing was done: {0} needs a confirmation, and there is no terminal to show the plan on; preview with `--dry-run`, then add `--yes`"
     )]
     Unconfirmed(&'static str),
 }
@@ -181,12 +181,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no errors; clap knows which stream each belongs on.
-            let _ = error.print();
-            let outcome = if error.use_stderr() { Outcome::Usage } else { Outcome::Done };
-            return outcome.into();
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Outcome::Done.into();
+            }
+            // The message repeats what was typed, whatever that was.
+            error.render().to_string().lines().for_each(output::complain);
+            return Outcome::Usage.into();
         }
     };
     match run(arguments) {
+        // Whoever relies on the answer must not take half of it for all.
+        Ok(Outcome::Done) if output::was_cut_short() => Outcome::Failed.into(),
         Ok(outcome) => outcome.into(),
         Err(trouble) => {
             output::complain(&format!("error: {trouble}"));
@@ -290,7 +296,7 @@ impl House {
         for system in systems.flatten() {
             self.library.find(system)?;
             if !chosen.iter().any(|entry| entry.profile.name.as_str() == system) {
-                let fix = format!("which is not looked for; add `--profile {system}`");
+                let fix = format!("add `--profile {system}`");
                 return Err(Trouble::System { option, system: system.to_owned(), fix });
             }
         }

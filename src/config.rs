@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::document::{Document, DocumentError};
 use crate::domain::policy::BrakeRule;
-use crate::domain::span::parse_span;
+use crate::domain::span::{BadSpan, parse_span};
 use crate::domain::{Policy, SystemName};
 use crate::engine::EndpointRequest;
 use crate::environment::Environment;
@@ -159,8 +159,16 @@ impl Settings {
         let usual = environment.folder("XDG_CONFIG_HOME").join("config.toml");
         let (config_file, text) = read_file(asked.as_deref(), &usual)?;
         let name = config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let document = Document { file: &name, text: &text };
+        let example = "the sample, `assets/config.toml` of sandkeeper's source, shows every key";
+        let document = Document { file: &name, text: &text, example };
         let file: File = document.parse()?;
+
+        let profiles = match (flags.profiles, variable("SANDKEEPER_PROFILES")) {
+            (named, _) if !named.is_empty() => named,
+            (_, Some(listed)) => listed.split(',').map(|name| name.trim().to_owned()).collect(),
+            _ => file.profiles,
+        };
+        let looked_for = |system: &String| profiles.is_empty() || profiles.contains(system);
 
         let span = |key, value: Option<&Spanned<String>>| from_file(document, key, value);
         let defaults = Policy::default();
@@ -178,8 +186,8 @@ impl Settings {
             },
             ..defaults
         };
-        policy.expected_hash_of =
-            file.expect_hash.into_iter().map(|(system, hash)| (SystemName::new(&system), hash)).collect();
+        let of_file = file.expect_hash.into_iter().filter(|(system, _)| looked_for(system));
+        policy.expected_hash_of = of_file.map(|(system, hash)| (SystemName::new(&system), hash)).collect();
         for Addressed { system, value } in flags.expected_hashes {
             match system {
                 Some(system) => {
@@ -215,24 +223,29 @@ impl Settings {
             .map(|Addressed { system, value }| Addressed { system, value: PathBuf::from(value) })
             .collect();
         if stores.is_empty() {
-            let of_file = file.stores.into_iter();
+            // What the file says about systems that are not looked for is not needed.
+            let of_file = file.stores.into_iter().filter(|(system, _)| looked_for(system));
             stores = of_file
                 .flat_map(|(system, paths)| {
                     paths.into_iter().map(move |value| Addressed { system: Some(system.clone()), value })
                 })
                 .collect();
         }
-        let profiles = match (flags.profiles, variable("SANDKEEPER_PROFILES")) {
-            (named, _) if !named.is_empty() => named,
-            (_, Some(listed)) => listed.split(',').map(|name| name.trim().to_owned()).collect(),
-            _ => file.profiles,
-        };
+        refuse_blanks(&policy, &stores)?;
+        for store in &mut stores {
+            // After `SYSTEM=` and in a file no shell has done this.
+            if let Ok(below_home) = store.value.strip_prefix("~") {
+                store.value = environment.home.join(below_home);
+            }
+        }
         let read_only_variable =
             variable("SANDKEEPER_READ_ONLY").is_some_and(|value| value != "0" && value != "false");
         Ok(Self {
             endpoint: EndpointRequest {
-                host: flags.host.or_else(|| variable("SANDKEEPER_HOST")),
-                context: flags.context.or_else(|| variable("SANDKEEPER_CONTEXT")),
+                host: flags.host,
+                context: flags.context,
+                host_variable: variable("SANDKEEPER_HOST"),
+                context_variable: variable("SANDKEEPER_CONTEXT"),
                 configured_host: file.host,
                 configured_context: file.context,
             },
@@ -247,6 +260,23 @@ impl Settings {
             config_file,
         })
     }
+}
+
+/// A script's unset variable must not look like a value: an empty hash would make every container outdated.
+fn refuse_blanks(policy: &Policy, stores: &[Addressed<PathBuf>]) -> Result<(), ConfigError> {
+    let blank = |text: &String| text.trim().is_empty();
+    let mut hashes = policy.expected_hash.iter().chain(policy.expected_hash_of.values());
+    let senseless = if hashes.any(blank) {
+        "the expected config hash is empty, which would make every container outdated; write `--expect-hash HASH` \
+         or leave it away"
+    } else if policy.instance.as_ref().is_some_and(blank) {
+        "the instance has no name; write `--instance NAME` or leave it away"
+    } else if stores.iter().any(|store| store.value.as_os_str().is_empty()) {
+        "a session database has no path; write `--db SYSTEM=PATH`"
+    } else {
+        return Ok(());
+    };
+    Err(ConfigError::Senseless(senseless))
 }
 
 /// A file that was asked for must be there; the usual one need not.
@@ -271,7 +301,7 @@ fn from_file(
     let Some(value) = value else { return Ok(None) };
     match parse_span(value.get_ref()) {
         Ok(span) => Ok(Some(span)),
-        Err(bad) => Err(document.error(value.span(), key, bad, "for example \"15m\"").into()),
+        Err(bad) => Err(document.error(value.span(), key, bad.what(), BadSpan::FIX).into()),
     }
 }
 

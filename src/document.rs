@@ -45,6 +45,8 @@ pub struct Document<'a> {
     pub file: &'a str,
     /// Its text.
     pub text: &'a str,
+    /// Where a full example is, for messages.
+    pub example: &'static str,
 }
 
 impl Document<'_> {
@@ -88,14 +90,16 @@ impl Document<'_> {
             (Some(unknown.to_owned()), "unknown key".to_owned(), fix)
         } else if message.starts_with("missing field") {
             let missing = quoted.first().copied().unwrap_or_default();
-            (Some(missing.to_owned()), "is missing".to_owned(), format!("add `{missing} = …` here"))
+            // Sections are written in brackets, those that may repeat in two.
+            let fix = match missing {
+                "containers" => "add a section `[containers]`".to_owned(),
+                "links" | "queries" => format!("add a section `[[sessions.{missing}]]`"),
+                _ => format!("add `{missing} = …` here"),
+            };
+            (Some(missing.to_owned()), "is missing".to_owned(), fix)
         } else {
             let key = line.and_then(|line| self.key_on(line));
-            (
-                key,
-                message,
-                "correct the value; `sandkeeper profiles show native` is a full example".to_owned(),
-            )
+            (key, message, format!("correct this line: {}", self.example))
         };
         DocumentError { file: self.file.to_owned(), line, key, what, fix }
     }

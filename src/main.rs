@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use color_eyre::config::HookBuilder;
+use color_eyre::config::{HookBuilder, Theme};
 use sandkeeper::cli;
 
 fn main() -> ExitCode {
     // A panic is our mistake: it is told in one place and never as a bare back trace.
-    let hooks = HookBuilder::blank().panic_section("This is a bug in sandkeeper; nothing was changed by it.");
+    // It may go to a log, so it is plain.
+    let hooks = HookBuilder::blank()
+        .theme(Theme::new())
+        .panic_section("This is a bug in sandkeeper. `sandkeeper log` shows what was done so far.");
     if let Err(error) = hooks.install() {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;

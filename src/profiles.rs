@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::document::{Document, DocumentError};
 use crate::domain::Profile;
 use crate::domain::profile::StoreRule;
+use crate::domain::session::LiveRule;
 use crate::sessions::check_query;
 use crate::text::closest;
 
@@ -81,8 +82,7 @@ impl Library {
             Ok(listing) => listing,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
             Err(error) => {
-                self.problems
-                    .push(format!("the profile folder {} cannot be read: {error}", folder.display()));
+                self.problems.push(unreadable_folder(folder, &error));
                 return;
             }
         };
@@ -90,26 +90,45 @@ impl Library {
         for entry in listing {
             match entry {
                 Ok(entry) => files.push(entry.path()),
-                Err(error) => self
-                    .problems
-                    .push(format!("the profile folder {} cannot be read: {error}", folder.display())),
+                Err(error) => self.problems.push(unreadable_folder(folder, &error)),
             }
         }
         files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         files.sort();
         for path in files {
             let file = path.display().to_string();
-            let loaded = std::fs::read_to_string(&path)
-                .map_err(|error| format!("{file}: cannot be read: {error}"))
-                .and_then(|source| match parse(&file, &source) {
-                    Ok(profile) => Ok((profile, source)),
-                    Err(error) => Err(error.to_string()),
-                });
-            match loaded {
-                Ok((profile, source)) => self.put(profile, &source, Origin::File(path)),
-                Err(problem) => self.distrust(&path, problem),
+            match std::fs::read_to_string(&path) {
+                Ok(source) => match parse(&file, &source) {
+                    Ok(profile) => match self.file_of(&profile) {
+                        Some(other) => {
+                            let name = &profile.name;
+                            let problem = format!(
+                                "{file}: the profile `{name}` stands in {} too; remove one of the two",
+                                other.display()
+                            );
+                            self.distrust(&path, &source, problem);
+                        }
+                        None => self.put(profile, &source, Origin::File(path)),
+                    },
+                    Err(error) => self.distrust(&path, &source, error.to_string()),
+                },
+                Err(error) => {
+                    let problem =
+                        format!("{file}: cannot be read: {error}; give this user read access to it");
+                    self.distrust(&path, "", problem);
+                }
             }
         }
+    }
+
+    /// The user's file that has defined this profile already.
+    fn file_of(&self, profile: &Profile) -> Option<&Path> {
+        self.entries.iter().filter(|entry| entry.profile.name == profile.name).find_map(|entry| match &entry
+            .origin
+        {
+            Origin::File(path) => Some(path.as_path()),
+            Origin::BuiltIn => None,
+        })
     }
 
     fn put(&mut self, profile: Profile, source: &str, origin: Origin) {
@@ -117,10 +136,12 @@ impl Library {
         self.entries.push(Entry { profile: Arc::new(profile), source: source.into(), origin, broken: None });
     }
 
-    /// A broken file named like a profile was meant to replace it: its containers can no longer be judged.
-    fn distrust(&mut self, path: &Path, problem: String) {
+    /// A broken file that is named like a profile, or names one inside, was meant to replace it: its containers can no
+    /// longer be judged.
+    fn distrust(&mut self, path: &Path, source: &str, problem: String) {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        for entry in self.entries.iter_mut().filter(|entry| entry.profile.name.as_str() == stem) {
+        let meant = |name: &str| name == stem || named_in(source).any(|named| named == name);
+        for entry in self.entries.iter_mut().filter(|entry| meant(entry.profile.name.as_str())) {
             entry.broken = Some(format!("your profile cannot be used: {problem}"));
         }
         self.problems.push(problem);
@@ -154,16 +175,32 @@ impl Library {
     }
 }
 
+fn unreadable_folder(folder: &Path, error: &std::io::Error) -> String {
+    format!(
+        "the profile folder {} cannot be read: {error}; make it a folder that this user may read",
+        folder.display()
+    )
+}
+
+/// What a file that may not even be TOML says after `name =`.
+fn named_in(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter_map(|line| {
+        let value = line.trim().strip_prefix("name")?.trim_start().strip_prefix('=')?;
+        Some(value.split('#').next()?.trim().trim_matches(['"', '\'']))
+    })
+}
+
 /// Reads a profile and checks everything that can be checked without a host, its SQL included.
 pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
-    let document = Document { file, text };
+    let example = "`sandkeeper profiles show native` is a full example";
+    let document = Document { file, text, example };
     let profile = raw::read(document)?;
     if let StoreRule::Sqlite { queries, .. } = &profile.store {
         for query in queries {
-            check_query(query).map_err(|what| {
-                let start = text.find(query.sql.as_str()).unwrap_or_default();
-                let fix = "the query may use only what `requires` lists, and must name its result columns as a session's";
-                document.error(start..start, &format!("sql (query `{}`)", query.name), what, fix)
+            check_query(query, profile.live == LiveRule::Declared).map_err(|fault| {
+                let start = text.find(query.sql.as_str()).unwrap_or_default() + fault.offset;
+                let what = format!("query `{}` {}", query.name, fault.what);
+                document.error(start..start, "sessions.queries.sql", what, fault.fix)
             })?;
         }
     }

@@ -11,4 +11,4 @@ mod time;
 
 pub use fault::StoreFault;
 pub use set::{NamedStore, StoreSet};
-pub use sqlite::{Answer, Limits, SqliteReader, check_query};
+pub use sqlite::{Answer, Limits, QueryFault, SqliteReader, check_query};

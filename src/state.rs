@@ -80,6 +80,10 @@ impl State {
         if mode & 0o022 != 0 {
             return Err(unusable(format!("others may write in it (mode {:04o})", mode & 0o7777)));
         }
+        if mode & 0o077 != 0 {
+            let private = std::fs::Permissions::from_mode(0o700);
+            std::fs::set_permissions(folder, private).map_err(|error| unusable(error.to_string()))?;
+        }
         let path = folder.join("state.db");
         let mut options = std::fs::OpenOptions::new();
         options.create(true).append(true).mode(0o600);

@@ -113,8 +113,11 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
 
 /// The candidate that was probably meant, for "did you mean".
 pub fn closest<'a>(meant: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A text of another length altogether was not meant, and would take long to compare.
+    let alike = |candidate: &&str| meant.len().abs_diff(candidate.len()) <= 8;
     candidates
         .into_iter()
+        .filter(alike)
         .map(|candidate| (edit_distance(meant, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
         .min()

@@ -83,7 +83,8 @@ impl<'a> Site<'a> {
         if house.settings.read_only && !wish.dry_run {
             return Err(Trouble::ReadOnly(wish.command));
         }
-        if !wish.dry_run && !wish.yes && !can_ask() {
+        // What is asked on a terminal must be shown there first, which JSON is not for.
+        if !wish.dry_run && !wish.yes && (wish.json || !can_ask()) {
             return Err(Trouble::Unconfirmed(wish.command));
         }
         let mut observer = house.observer()?;

@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use super::output::{Manner, in_lines, write, write_json};
 use super::{House, Outcome, Trouble};
+use crate::domain::evidence::plural;
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::{Snapshot, Status};
 use crate::profiles::Origin;
+use crate::state::State;
 use crate::text::{clean, fit};
 
 #[derive(Debug, Args)]
@@ -84,7 +86,8 @@ fn engine(snapshot: &Snapshot) -> Vec<Check> {
     match (&snapshot.engine.fault, engine) {
         (None, Some(engine)) => {
             let count = snapshot.engine.value.len();
-            let finding = format!("{engine} at {}, {count} containers in all", snapshot.host.endpoint);
+            let containers = plural(count, "container");
+            let finding = format!("{engine} at {}, {count} {containers} in all", snapshot.host.endpoint);
             vec![Check::new("engine", Health::Ok, finding)]
         }
         (fault, _) => vec![Check::failed("engine", fault.as_deref().unwrap_or("no answer"))],
@@ -140,7 +143,8 @@ fn check_store(name: &str, store: &StoreFacts) -> Check {
     }
     let variant = store.variant.as_deref().unwrap_or("none");
     let count = store.sessions.value.len();
-    Check::new(name, Health::Ok, format!("{place}: {count} sessions, read as `{variant}`"))
+    let sessions = plural(count, "session");
+    Check::new(name, Health::Ok, format!("{place}: {count} {sessions}, read as `{variant}`"))
 }
 
 /// The folder need not exist yet; if it does, nobody else may write in it.
@@ -153,7 +157,10 @@ fn state_folder(folder: &Path) -> Check {
         Ok(metadata) if metadata.permissions().mode() & 0o022 != 0 => {
             Check::failed("state", &format!("others may write in {place}; run `chmod 700 {place}`"))
         }
-        Ok(_) => Check::new("state", Health::Ok, place.to_string()),
+        Ok(_) => match State::open_to_read(folder) {
+            Ok(_) => Check::new("state", Health::Ok, place.to_string()),
+            Err(fault) => Check::failed("state", &fault.to_string()),
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Check::new("state", Health::Ok, format!("{place} (made when something is first changed)"))
         }

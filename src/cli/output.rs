@@ -1,16 +1,32 @@
 //! Writing to the terminal or a pipe. A reader that went away is no error.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
 use crate::domain::Status;
 use crate::text::{clean, escape_json};
 
-/// Writes all of it; `false` when nobody reads any more.
+/// Whether something could not be written although somebody reads: a full disk, say.
+static CUT_SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Writes all of it; `false` when nobody reads any more, or nothing more can be written.
 pub(super) fn write(text: &str) -> bool {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = &written
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && !CUT_SHORT.swap(true, Ordering::Relaxed)
+    {
+        complain(&format!("error: the answer cannot be written: {error}"));
+    }
+    written.is_ok()
+}
+
+/// Whether an answer could not be written.
+pub(super) fn was_cut_short() -> bool {
+    CUT_SHORT.load(Ordering::Relaxed)
 }
 
 /// Writes a line to standard error. Unlike `eprintln!` it does not panic in a program whose terminal has gone.

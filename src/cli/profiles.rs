@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Outcome;
-use super::output::{in_lines, write};
+use super::output::{complain, in_lines, write};
 use crate::domain::Profile;
 use crate::domain::profile::StoreRule;
 use crate::profiles::{Library, Origin, parse};
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &ProfilesArguments, library: &Library) -> Outcome {
                 Outcome::Done
             }
             Err(error) => {
-                eprintln!("error: {}", clean(&error.to_string()));
+                complain(&format!("error: {error}"));
                 Outcome::Usage
             }
         },
@@ -65,7 +65,7 @@ fn list(library: &Library) -> Outcome {
     }
     write(&in_lines(&lines));
     for problem in &library.problems {
-        eprintln!("error: {}", clean(problem));
+        complain(&format!("error: {problem}"));
     }
     if library.problems.is_empty() { Outcome::Done } else { Outcome::Failed }
 }
@@ -75,7 +75,7 @@ fn check(file: &PathBuf) -> Outcome {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("error: {}: cannot be read: {error}; name an existing profile file", clean(&name));
+            complain(&format!("error: {name}: cannot be read: {error}; name an existing profile file"));
             return Outcome::Failed;
         }
     };
@@ -85,7 +85,7 @@ fn check(file: &PathBuf) -> Outcome {
             Outcome::Done
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            complain(&format!("error: {error}"));
             Outcome::Failed
         }
     }
@@ -98,7 +98,9 @@ fn explain(profile: &Profile) -> String {
     let mut lines = vec![format!("{}: {}", profile.name, profile.description)];
     lines.push(format!("containers: labelled {}", labels.join(" and ")));
     for pattern in &profile.recognition.names {
-        lines.push(format!("  named like {pattern}"));
+        let pattern = pattern.as_str();
+        let written = pattern.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$"));
+        lines.push(format!("  named like {}", written.unwrap_or(pattern)));
     }
     let listed = |templates: Vec<String>| templates.join(", else ");
     let workspace = profile.workspace.iter().map(ToString::to_string).collect();

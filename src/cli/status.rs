@@ -1,17 +1,20 @@
 //! `sandkeeper status`: every sandbox, its status and why.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::output::{Manner, write, write_json};
+use super::output::{Manner, complain, write, write_json};
 use super::report::{Report, outcome};
 use super::table::table;
 use super::{House, Outcome, Trouble};
+use crate::domain::evidence::plural;
 use crate::domain::{Snapshot, classify};
-use crate::text::clean;
+use crate::state::State;
 
 #[derive(Debug, Args, Default)]
 pub(super) struct StatusArguments {
@@ -25,7 +28,10 @@ pub(super) struct StatusArguments {
 
 pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
     for problem in &house.library.problems {
-        eprintln!("warning: {}", clean(problem));
+        complain(&format!("warning: {problem}"));
+    }
+    if let Err(fault) = State::open_to_read(&house.settings.state_folder) {
+        complain(&format!("warning: eviction marks are not known: {fault}"));
     }
     let mut observer = house.observer()?;
     if arguments.watch {
@@ -51,7 +57,12 @@ impl Shown {
         let policy = &house.settings.policy;
         let verdicts = classify(snapshot, policy, now);
         let report = Report::new(snapshot, &verdicts, policy, now);
-        let outcome = outcome(snapshot, &verdicts, policy, now);
+        // A profile that cannot be used may recognise containers that nobody else knows of.
+        let unread = house.settings.profiles.is_empty() && !house.library.problems.is_empty();
+        let outcome = match outcome(snapshot, &verdicts, policy, now) {
+            Outcome::Done if unread => Outcome::Unavailable,
+            outcome => outcome,
+        };
         Self { verdicts, report, outcome, now }
     }
 
@@ -83,7 +94,7 @@ impl Shown {
     }
 }
 
-/// On a terminal each change redraws the screen; in a pipe each change is a new table, or one line of JSON.
+/// On a terminal the screen is kept current, ages included; in a pipe each change is a new table, or one line of JSON.
 async fn watch(
     arguments: &StatusArguments,
     house: &House,
@@ -99,6 +110,7 @@ async fn watch(
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut last = Outcome::Failed;
     let mut gist = None;
+    let mut screen = Screen::default();
     loop {
         tokio::select! {
             _ = interrupt.recv() => break,
@@ -109,14 +121,17 @@ async fn watch(
         let snapshot = snapshots.borrow_and_update().clone();
         let shown = Shown::new(&snapshot, house);
         last = shown.outcome;
+        if redraw {
+            if !screen.show(&shown.table(&snapshot)) {
+                break;
+            }
+            continue;
+        }
         let new_gist = shown.gist();
         if gist.as_ref() == Some(&new_gist) {
             continue;
         }
         gist = Some(new_gist);
-        if redraw && !write("\x1b[H\x1b[2J") {
-            break;
-        }
         if !shown.write(&snapshot, arguments.json, false) {
             break;
         }
@@ -125,4 +140,40 @@ async fn watch(
     tasks.close();
     tasks.wait().await;
     Ok(last)
+}
+
+/// A terminal that is drawn over rather than scrolled.
+#[derive(Default)]
+struct Screen {
+    shown: Option<(String, (u16, u16))>,
+}
+
+impl Screen {
+    /// Draws a picture unless it is there already; `false` when nobody looks any more.
+    fn show(&mut self, text: &str) -> bool {
+        let size = crossterm::terminal::size().unwrap_or((80, 24));
+        if self.shown.as_ref().is_some_and(|(shown, at)| shown == text && *at == size) {
+            return true;
+        }
+        let same_size = self.shown.as_ref().is_some_and(|(_, at)| *at == size);
+        let mut picture = if same_size { String::new() } else { "\x1b[2J".to_owned() };
+        // Long lines end at the edge instead of pushing the others off the screen.
+        picture.push_str("\x1b[?7l\x1b[H");
+        let lines: Vec<&str> = text.lines().collect();
+        // The cursor waits on a line of its own.
+        let room = usize::from(size.1).saturating_sub(1).max(1);
+        let cut = lines.len() > room;
+        let kept = if cut { room - 1 } else { lines.len() };
+        // Each line is cleared before it is written: behind a full one the clearing would take its last character.
+        for line in &lines[..kept] {
+            let _ = write!(picture, "\x1b[K{line}\r\n");
+        }
+        if cut {
+            let hidden = lines.len() - kept;
+            let _ = write!(picture, "\x1b[K({hidden} more {})\r\n", plural(hidden, "line"));
+        }
+        picture.push_str("\x1b[J\x1b[?7h");
+        self.shown = Some((text.to_owned(), size));
+        write(&picture)
+    }
 }

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::output::Manner;
 use super::report::Report;
-use crate::domain::evidence::plural;
+use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
-use crate::domain::{Snapshot, Status, Verdicts};
+use crate::domain::{Snapshot, Status, SystemName, Verdicts};
 use crate::text::{clean, fit, shorten, width};
 
 /// One line of the table, before it is laid out.
@@ -22,10 +22,14 @@ struct Line {
 const COLUMNS: usize = 7;
 const HEADINGS: [&str; COLUMNS] =
     ["WORKSPACE / CONTAINER", "STATUS", "STATE", "SESSIONS", "IDLE", "AGE", "CONFIG"];
-/// The widest a column may grow; names are cut before anything else is.
+/// The widest a column may grow.
 const WIDEST: [usize; COLUMNS] = [44, 18, 12, 10, 6, 6, 8];
-/// On a terminal narrower than this the columns on the right are left out, one by one, so that the reason has room.
-const ROOM_FOR_REASON: usize = 24;
+/// What a narrow terminal keeps for the reason: first long names are cut, then columns are left out, one by one.
+const ROOM_FOR_REASON: usize = 32;
+const NAME_WHERE_NARROW: usize = 24;
+const NARROWEST_NAME: usize = 12;
+/// The system in front of a reason is shown from this width on; names mostly tell it.
+const WIDE: usize = 120;
 const DROP_ORDER: [usize; 5] = [6, 5, 2, 4, 3];
 
 /// The whole table.
@@ -37,15 +41,16 @@ pub(super) fn table(
     now: Timestamp,
 ) -> String {
     let mut out = header(snapshot, report, manner);
-    let several_systems = snapshot.systems.len() > 1;
-    let containers =
-        verdicts.containers.iter().map(|v| (v.workspace.as_deref(), container_line(v, several_systems, now)));
-    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost)));
-    let mut members: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
-    members.sort_by_key(|(workspace, _)| *workspace);
+    let several_systems = snapshot.systems.len() > 1 && manner.width.is_none_or(|width| width >= WIDE);
+    let containers = verdicts.containers.iter();
+    let containers = containers
+        .map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, several_systems, now)));
+    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost, several_systems)));
+    let mut rows: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
+    rows.sort_by_key(|(workspace, _)| *workspace);
     let mut lines = Vec::new();
     let mut group = None;
-    for (workspace, line) in members {
+    for (workspace, line) in rows {
         if group != Some(workspace) {
             group = Some(workspace);
             lines.push(group_line(workspace.unwrap_or("(no workspace)")));
@@ -90,7 +95,9 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {
             Some(error) => {
-                let line = format!("{system}{} {}: {error}", evidence.source, evidence.path);
+                // The engine's address is in the line above, and in the error where it matters.
+                let place = if evidence.source == "engine" { "" } else { &format!(" {}", evidence.path) };
+                let line = format!("{system}{}{place}: {error}", evidence.source);
                 let _ = writeln!(out, "{} {}", manner.paint(Status::Unknown, "unavailable:"), clean(&line));
             }
             None if evidence.source == "sessions" => {
@@ -104,20 +111,27 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
     out
 }
 
-fn lost_line(lost: &Lost) -> Line {
-    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
-    cells[0] = format!("  {}", clean(&lost.container));
-    cells[1] = Status::Lost.to_string();
-    cells[3] = clean(&lost.session).into_owned();
-    let why: Vec<String> =
-        lost.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
-    Line { status: Some(Status::Lost), cells, why: why.join("; ") }
-}
-
 fn group_line(name: &str) -> Line {
     let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
     cells[0] = clean(name).into_owned();
     Line { status: None, cells, why: String::new() }
+}
+
+fn lost_line(lost: &Lost, several_systems: bool) -> Line {
+    let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
+    cells[0] = format!("  {}", clean(&lost.container));
+    cells[1] = Status::Lost.to_string();
+    cells[3] = clean(&lost.session).into_owned();
+    Line { status: Some(Status::Lost), cells, why: why(Some(&lost.system), several_systems, &lost.evidence) }
+}
+
+fn why(system: Option<&SystemName>, several_systems: bool, evidence: &[Evidence]) -> String {
+    let reasons: Vec<String> =
+        evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
+    match system {
+        Some(system) if several_systems => format!("[{system}] {}", reasons.join("; ")),
+        _ => reasons.join("; "),
+    }
 }
 
 fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> Line {
@@ -138,12 +152,6 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
         (0, total) => format!("{total} quiet"),
         (live, _) => format!("{live} live"),
     };
-    let system = match &verdict.system {
-        Some(system) if several_systems => format!("[{system}] "),
-        _ => String::new(),
-    };
-    let reasons: Vec<String> =
-        verdict.evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
     Line {
         status: Some(verdict.status),
         cells: [
@@ -161,7 +169,7 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
                 "current".to_owned()
             },
         ],
-        why: format!("{system}{}", reasons.join("; ")),
+        why: why(verdict.system.as_ref(), several_systems, &verdict.evidence),
     }
 }
 
@@ -175,14 +183,18 @@ fn lay_out(lines: &[Line], manner: Manner, out: &mut String) {
         let used = |shown: &[bool; COLUMNS], widths: &[usize; COLUMNS]| -> usize {
             (0..COLUMNS).filter(|column| shown[*column]).map(|column| widths[column] + 2).sum()
         };
+        let narrow_name = |shown: &[bool; COLUMNS], widths: &mut [usize; COLUMNS], narrowest: usize| {
+            let over = (used(shown, widths) + ROOM_FOR_REASON).saturating_sub(available);
+            widths[0] = widths[0].saturating_sub(over).max(narrowest.min(widths[0]));
+        };
+        narrow_name(&shown, &mut widths, NAME_WHERE_NARROW);
         for column in DROP_ORDER {
             if used(&shown, &widths) + ROOM_FOR_REASON <= available {
                 break;
             }
             shown[column] = false;
         }
-        let over = (used(&shown, &widths) + ROOM_FOR_REASON).saturating_sub(available);
-        widths[0] = widths[0].saturating_sub(over).max(12);
+        narrow_name(&shown, &mut widths, NARROWEST_NAME);
     }
     let mut write_line = |cells: &[String; COLUMNS], status: Option<Status>, why: &str, heading: bool| {
         let mut line = String::new();

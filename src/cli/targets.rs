@@ -116,15 +116,15 @@ pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result
         manner: Manner::default(),
     };
     let mut site = Site::enter(house, wish).await?;
-    let (_, verdicts) = site.look().await?;
+    let (snapshot, verdicts) = site.look().await?;
     let ids = resolve(&common.targets, &verdicts)?;
     let mut lines = Vec::new();
     for id in &ids {
-        let cleared = match site.keeper() {
-            Some(keeper) => keeper.undrain(id).await?,
-            None => false,
+        let (cleared, word) = match site.keeper() {
+            Some(keeper) => (keeper.undrain(id).await?, "no longer draining"),
+            None => (false, "would no longer be draining"),
         };
-        let word = if cleared { "no longer draining" } else { "was not draining" };
+        let word = if snapshot.drains.contains_key(id) { word } else { "was not draining" };
         lines.push((id.to_string(), cleared, word));
     }
     if common.json {

@@ -8,7 +8,7 @@ mod attribute;
 mod claims;
 mod outdated;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +17,12 @@ use jiff::Timestamp;
 use super::container::{Container, ContainerState, Inspected, Row};
 use super::evidence::Evidence;
 use super::policy::Policy;
+use super::profile::StoreRule;
 use super::snapshot::{DrainMark, Reading, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 use attribute::{Candidate, attribute};
-use claims::{Claimed, join};
+use claims::{Claimed, join, names_present};
 use outdated::CurrentConfig;
 
 /// How many live sessions a verdict names before it only counts them.
@@ -30,7 +31,9 @@ const NAMED_LIVE_SESSIONS: usize = 3;
 /// Judges everything in the snapshot. Total and deterministic: every container of some system gets exactly one
 /// verdict with at least one reason.
 pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdicts {
-    judge_all(snapshot, policy, now, true)
+    let certain = doubt_of_engine(snapshot, policy, now).is_none();
+    let present = if certain { names_present(&snapshot.engine.value) } else { None };
+    judge_all(snapshot, present.as_ref(), policy, now)
 }
 
 /// Judges one container as it was just inspected, with the stores, images and marks of `context`. The other containers
@@ -42,14 +45,22 @@ pub fn classify_again(
     now: Timestamp,
 ) -> Verdicts {
     let engine = Reading::good(vec![Row::Container(Arc::clone(container))], now);
-    judge_all(&Snapshot { engine, ..context.clone() }, policy, now, false)
+    let present = names_present(&context.engine.value);
+    let verdicts = judge_all(&Snapshot { engine, ..context.clone() }, present.as_ref(), policy, now);
+    Verdicts { lost: Vec::new(), ..verdicts }
 }
 
-fn judge_all(snapshot: &Snapshot, policy: &Policy, now: Timestamp, look_for_lost: bool) -> Verdicts {
+/// `present` holds every name and id on the engine, if they are known.
+fn judge_all(
+    snapshot: &Snapshot,
+    present: Option<&HashSet<&str>>,
+    policy: &Policy,
+    now: Timestamp,
+) -> Verdicts {
     let attributed = attribute(snapshot, policy);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
     for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
-        let joined = join(snapshot, system, &candidates, policy, now, look_for_lost);
+        let joined = join(system, &candidates, present, policy, now);
         let judge = Judge {
             policy,
             now,
@@ -58,7 +69,7 @@ fn judge_all(snapshot: &Snapshot, policy: &Policy, now: Timestamp, look_for_lost
             engine_doubt: doubt_of_engine(snapshot, policy, now),
             store_doubt: doubt_of_stores(system, policy, now),
             clock_step: snapshot.clock_step,
-            current_config: CurrentConfig::of(&system.profile, &candidates, policy),
+            current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
             images: &snapshot.images,
         };
         let of_system: Vec<Verdict> = candidates
@@ -90,6 +101,10 @@ fn doubt_of_engine(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Opti
 /// Why the system's stores support no finding of "nobody needs it", if they do not. One store in doubt is enough:
 /// the session that matters may be in it.
 fn doubt_of_stores(system: &SystemFacts, policy: &Policy, now: Timestamp) -> Option<Evidence> {
+    if let (StoreRule::Sqlite { paths, .. }, true) = (&system.profile.store, system.stores.is_empty()) {
+        let fault = "no session store was found".to_owned();
+        return Some(Evidence::StoreUnreadable { path: paths.join(", "), fault });
+    }
     system.stores.iter().find_map(|store| {
         store.sessions.unusable(now, policy.max_evidence_age).map(|why| match why {
             Unusable::Fault(fault) => Evidence::StoreUnreadable { path: store.path.clone(), fault },
@@ -116,8 +131,7 @@ impl Judge<'_> {
         let container = candidate.container;
         let running_execs = container.inspection().map_or(0, |inspection| inspection.running_execs);
         let outdated = self.current_config.outdated(container, &self.system.profile, self.images);
-        let persistent = self.system.profile.is_persistent(container);
-        let (status, mut evidence) = self.decide(candidate, claimed, running_execs, persistent, &outdated);
+        let (status, mut evidence) = self.decide(candidate, claimed, running_execs, &outdated);
         let is_outdated = outdated.iter().any(|reason| !matches!(reason, Evidence::ConfigUndecided));
         if status != Status::Stale {
             evidence.extend(outdated);
@@ -128,7 +142,7 @@ impl Judge<'_> {
             workspace: candidate.workspace.clone(),
             status,
             outdated: is_outdated,
-            persistent,
+            persistent: self.system.profile.persistence_of(container).unwrap_or(true),
             quiet_since: newest_sign_of_use(container, claimed),
             running_execs,
             claims: Arc::clone(&claimed.claims),
@@ -141,7 +155,6 @@ impl Judge<'_> {
         candidate: &Candidate<'_>,
         claimed: &Claimed,
         running_execs: usize,
-        persistent: bool,
         outdated: &[Evidence],
     ) -> (Status, Vec<Evidence>) {
         let container = candidate.container;
@@ -174,8 +187,12 @@ impl Judge<'_> {
         }
 
         // Silence proves something only if everyone could have spoken.
-        if let Inspected::Failed(fault) = &container.inspected {
-            return unknown(Evidence::InspectFailed(fault.clone()));
+        match &container.inspected {
+            Inspected::Failed(fault) => return unknown(Evidence::InspectFailed(fault.clone())),
+            Inspected::NotNeeded if container.state.holds_processes() => {
+                return unknown(Evidence::InspectFailed("the engine was not asked".to_owned()));
+            }
+            Inspected::NotNeeded | Inspected::Facts(_) => {}
         }
         if let Some(why) = candidate.undecidable {
             return unknown(Evidence::Undecidable(why.to_owned()));
@@ -183,8 +200,8 @@ impl Judge<'_> {
         if let Some(doubt) = &self.store_doubt {
             return unknown(doubt.clone());
         }
-        if let Some(unclear) = &claimed.unclear {
-            return unknown(unclear.clone());
+        if let Some(unclear) = claimed.unclear_liveness() {
+            return unknown(unclear);
         }
         if let Some(step) = self.clock_step {
             return unknown(Evidence::ClockStepped(step));
@@ -202,7 +219,7 @@ impl Judge<'_> {
         if claimed.claims.total == 0 {
             return self.unclaimed(container);
         }
-        self.claimed_but_quiet(container, claimed, persistent)
+        self.claimed_but_quiet(container, claimed)
     }
 
     fn unclaimed(&self, container: &Container) -> (Status, Vec<Evidence>) {
@@ -214,20 +231,21 @@ impl Judge<'_> {
         (Status::Orphaned, vec![Evidence::NoSession { age, state: container.state.clone(), has_store }])
     }
 
-    fn claimed_but_quiet(
-        &self,
-        container: &Container,
-        claimed: &Claimed,
-        persistent: bool,
-    ) -> (Status, Vec<Evidence>) {
+    fn claimed_but_quiet(&self, container: &Container, claimed: &Claimed) -> (Status, Vec<Evidence>) {
         let claims = &claimed.claims;
-        if !persistent && claims.ended == claims.total {
-            let ago = claims.newest_moment.and_then(|at| elapsed(at, self.now));
-            return (Status::Stale, vec![Evidence::AllSessionsEnded { count: claims.total, ago }]);
-        }
         let summary = Evidence::QuietSessions { count: claims.total, ended: claims.ended };
-        if let Some(unreadable) = &claimed.activity_unreadable {
-            return (Status::Unknown, vec![unreadable.clone(), summary]);
+        if claims.ended == claims.total {
+            match self.system.profile.persistence_of(container) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let ago = claims.newest_moment.and_then(|at| elapsed(at, self.now));
+                    return (Status::Stale, vec![Evidence::AllSessionsEnded { count: claims.total, ago }]);
+                }
+                Err(why) => return (Status::Unknown, vec![Evidence::PersistenceUnreadable(why), summary]),
+            }
+        }
+        if let Some(unreadable) = claimed.unreadable_activity() {
+            return (Status::Unknown, vec![unreadable, summary]);
         }
         let lifetime = match self.system.profile.lifetime_of(container, self.policy.default_lifetime) {
             Ok(lifetime) => lifetime,
@@ -259,17 +277,17 @@ fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timest
         .max()
 }
 
-/// The mass-orphan brake. A system without a store has no database that could be the wrong one. When the store
-/// holds no session at all, outdated containers count too: nothing else would stop a wrong, empty database from
-/// letting them all go.
+/// The mass-orphan brake. A system without a store has no database that could be the wrong one. When the store claims
+/// not one of the system's containers, outdated ones count too: nothing else would stop a wrong database from letting
+/// them all go.
 fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
     if !system.profile.has_store() {
         return None;
     }
-    let store_is_empty = system.stores.iter().all(|store| store.sessions.value.is_empty());
+    let nothing_is_claimed = verdicts.iter().all(|verdict| verdict.claims.total == 0);
     let unclaimed = |verdict: &&Verdict| match verdict.status {
         Status::Orphaned => true,
-        Status::Stale => store_is_empty && verdict.claims.total == 0,
+        Status::Stale => nothing_is_claimed,
         _ => false,
     };
     let orphaned = verdicts.iter().filter(unclaimed).count();

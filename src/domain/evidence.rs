@@ -169,6 +169,8 @@ pub enum Evidence {
     },
     /// Its lifetime label cannot be read.
     LifetimeUnreadable(String),
+    /// Its persistence label cannot be read.
+    PersistenceUnreadable(String),
     /// The profile recognises this form of container but cannot read its sessions.
     Undecidable(String),
     /// The user's profile is broken.
@@ -234,11 +236,7 @@ impl fmt::Display for Evidence {
             Self::RunningExec(count) => {
                 write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
             }
-            Self::QuietSessions { count, ended } => {
-                let verb = if *count == 1 { "claims" } else { "claim" };
-                write!(f, "{count} {} {verb} it, none is live, ", plural(*count, "session"))?;
-                if ended == count { f.write_str("all ended") } else { write!(f, "{ended} ended") }
-            }
+            Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
             Self::WithinLifetime { quiet, lifetime } => {
                 write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
             }
@@ -259,7 +257,7 @@ impl fmt::Display for Evidence {
                 write!(f, "config {hash} is not {expected} ({source})")
             }
             Self::ConfigUndecided => f.write_str(
-                "the current config cannot be told: the newest containers carry different hashes; name it with --expect-hash",
+                "the current config cannot be told: no single newest container shows it; name it with --expect-hash",
             ),
             Self::ImageMoved { reference, image_id, now } => {
                 let short = |id: &str| id.trim_start_matches("sha256:").chars().take(12).collect::<String>();
@@ -284,6 +282,9 @@ impl fmt::Display for Evidence {
             Self::BeingRemoved => f.write_str("the engine is removing it"),
             Self::RowUnreadable(problem) => write!(f, "the engine's row for it cannot be read: {problem}"),
             Self::InspectFailed(fault) => write!(f, "it could not be inspected: {fault}"),
+            Self::LabelsFromImage { labels, .. } if labels.is_empty() => {
+                f.write_str("its profile asks for no label, so nobody has shown that it is ours")
+            }
             Self::LabelsFromImage { labels, image } => {
                 write!(f, "its ownership label {labels} comes from its image {image}, so nobody has shown that it is ours")
             }
@@ -303,6 +304,9 @@ impl fmt::Display for Evidence {
                 write!(f, "when session {} was last active cannot be told: {why}", shortened(session))
             }
             Self::LifetimeUnreadable(why) => write!(f, "its lifetime cannot be told: {why}"),
+            Self::PersistenceUnreadable(why) => {
+                write!(f, "whether it outlives its sessions cannot be told: {why}")
+            }
             Self::Undecidable(why) | Self::ProfileBroken(why) => f.write_str(why),
             Self::ContainerGone { container } => write!(f, "it needs container {container}, which is not there"),
             Self::SessionOpen { quiet } => {
@@ -310,6 +314,17 @@ impl fmt::Display for Evidence {
                 quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
             }
         }
+    }
+}
+
+fn write_quiet_sessions(f: &mut fmt::Formatter<'_>, count: usize, ended: usize) -> fmt::Result {
+    let verb = if count == 1 { "claims" } else { "claim" };
+    write!(f, "{count} {} {verb} it, none is live", plural(count, "session"))?;
+    match ended {
+        0 => Ok(()),
+        1 if count == 1 => f.write_str(", it has ended"),
+        ended if ended == count => f.write_str(", all ended"),
+        ended => write!(f, ", {ended} ended"),
     }
 }
 

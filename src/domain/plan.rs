@@ -115,6 +115,8 @@ pub enum Reason {
     },
     /// Nothing runs in it, so there is nothing to stop.
     NotRunning(ContainerState),
+    /// The engine removes it as soon as it stops, so it could not be given back to whoever comes meanwhile.
+    AutoRemove,
 }
 
 /// One container of a plan, with the facts the decision rests on.
@@ -293,6 +295,10 @@ fn decide(
             if verdict.status == Status::Orphaned && running && !reconcile.include_running_orphans {
                 return keep(Reason::RunningOrphan(container.state.clone()));
             }
+            let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
+            if running && auto_remove {
+                return keep(Reason::AutoRemove);
+            }
             (removal, deciding())
         }
     }
@@ -334,6 +340,9 @@ impl fmt::Display for Reason {
             Self::LiveSessions { count, evidence } => {
                 write!(f, "{count} live {} in it: {evidence}", plural(*count, "session"))
             }
+            Self::AutoRemove => f.write_str(
+                "it was made with --rm: a stop would remove it at once, with no way back; `rm` takes it if you name it",
+            ),
             Self::NotRunning(state) => write!(f, "it is {state}: there is nothing to stop"),
         }
     }

@@ -205,7 +205,8 @@ pub enum Match<'a> {
     Foreign,
     /// This system's.
     Ours(Recognised<'a>),
-    /// This system's by its labels, but the name could not be read, so the pattern could not be tried.
+    /// This system's by its labels, but the engine gave no name: neither the patterns nor the sessions that name
+    /// their container could be compared with it.
     Nameless,
 }
 
@@ -235,8 +236,7 @@ impl Profile {
             return Match::Foreign;
         }
         let ours = |captures, undecidable| Match::Ours(Recognised { container, captures, undecidable });
-        let named = !self.recognition.names.is_empty() || !self.recognition.undecidable.is_empty();
-        if named && container.name.is_empty() {
+        if container.name.is_empty() {
             return Match::Nameless;
         }
         for form in &self.recognition.undecidable {
@@ -256,17 +256,19 @@ impl Profile {
         self.workspace.iter().find_map(|template| recognised.fill(template)).map(Cow::into_owned)
     }
 
-    /// Whether the container outlives its sessions.
-    pub fn is_persistent(&self, container: &Container) -> bool {
-        let label = self.persistence.label.as_ref().and_then(|key| container.labels.get(key));
-        match label.map(String::as_str) {
-            Some("true") => return true,
-            Some("false") => return false,
-            _ => {}
-        }
-        match &self.persistence.bind_on {
-            Some(target) => container.mounts.iter().any(|m| m.kind == "bind" && &m.target == target),
-            None => self.persistence.default,
+    /// Whether the container outlives its sessions: its label, its mounts, else the profile's rule.
+    /// A label that cannot be read is an error: its author meant something.
+    pub fn persistence_of(&self, container: &Container) -> Result<bool, String> {
+        match self.persistence.label.as_ref().and_then(|key| container.labels.get_key_value(key)) {
+            Some((key, text)) => match text.as_str() {
+                "true" => Ok(true),
+                "false" => Ok(false),
+                _ => Err(format!("label {key}: `{text}` is neither `true` nor `false`")),
+            },
+            None => Ok(match &self.persistence.bind_on {
+                Some(target) => container.mounts.iter().any(|m| m.kind == "bind" && &m.target == target),
+                None => self.persistence.default,
+            }),
         }
     }
 

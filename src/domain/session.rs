@@ -44,7 +44,7 @@ pub struct Session {
     pub started_at: Moment,
     /// When it last did something.
     pub last_activity_at: Moment,
-    /// When it ended; anything but `Absent` means that it has ended.
+    /// When it ended. An end that cannot be read, or lies ahead, is none yet.
     pub ended_at: Moment,
     /// The store's own word on whether it is live, if it has one.
     pub declared_live: Option<bool>,
@@ -81,37 +81,44 @@ impl Session {
         [&self.started_at, &self.last_activity_at, &self.ended_at].into_iter().filter_map(Moment::known).max()
     }
 
-    /// Whether it has ended.
+    /// Whether its store records an end.
     pub fn has_ended(&self) -> bool {
-        self.ended_at != Moment::Absent && self.declared_live != Some(true)
+        self.ended_at.known().is_some() && self.declared_live != Some(true)
+    }
+
+    /// When it last did anything, short of ending; the error says why that cannot be told.
+    pub fn last_trace(&self) -> Result<Timestamp, &str> {
+        match (&self.last_activity_at, &self.started_at) {
+            (Moment::Unreadable(why), _) | (Moment::Absent, Moment::Unreadable(why)) => Err(why),
+            (activity, started) => {
+                activity.known().max(started.known()).ok_or("the store has no time of activity for it")
+            }
+        }
     }
 
     /// Decides whether the session is live. A declared life wins over everything, however old its traces are;
-    /// activity in the future (a clock that went back) counts as life, never as silence.
+    /// activity in the future (a clock that went back) counts as life, never as silence; and an end counts only
+    /// if it is known to have come.
     pub fn liveness(&self, rule: LiveRule, now: Timestamp) -> Liveness {
-        let last = match (&self.last_activity_at, &self.started_at) {
-            (Moment::Absent, started) => started,
-            (activity, _) => activity,
-        };
-        let quiet = last.known().and_then(|at| elapsed(at, now));
+        let last = self.last_trace();
+        let quiet = last.ok().and_then(|at| elapsed(at, now));
         if self.declared_live == Some(true) {
             return Liveness::Live { quiet };
         }
-        if self.has_ended() {
+        if self.ended_at.known().is_some_and(|at| at <= now) {
             return Liveness::Ended;
         }
-        match rule {
-            LiveRule::Declared => match self.declared_live {
-                Some(_) => Liveness::Quiet,
-                None => Liveness::Unclear("the store does not say whether it is live".to_owned()),
-            },
-            LiveRule::ActiveWithin(window) => match last {
-                Moment::At(_) => match quiet {
-                    Some(quiet) if quiet > window => Liveness::Quiet,
-                    quiet => Liveness::Live { quiet },
-                },
-                Moment::Absent => Liveness::Unclear("the store has no time of activity for it".to_owned()),
-                Moment::Unreadable(problem) => Liveness::Unclear(problem.clone()),
+        match (rule, last) {
+            (LiveRule::Declared, _) if self.declared_live.is_none() => {
+                Liveness::Unclear("the store does not say whether it is live".to_owned())
+            }
+            (LiveRule::ActiveWithin(_), Err(why)) => Liveness::Unclear(why.to_owned()),
+            (LiveRule::ActiveWithin(window), Ok(_)) if quiet.is_none_or(|quiet| quiet <= window) => {
+                Liveness::Live { quiet }
+            }
+            _ => match &self.ended_at {
+                Moment::Unreadable(why) => Liveness::Unclear(why.clone()),
+                Moment::Absent | Moment::At(_) => Liveness::Quiet,
             },
         }
     }

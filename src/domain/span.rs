@@ -8,11 +8,23 @@ use jiff::Timestamp;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+/// A century. Whatever is longer is a slip of the finger, and would not fit into a clock.
+const LONGEST: Duration = Duration::from_secs(36_525 * DAY);
 
 /// Why a length of time could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a length of time; write a number and a unit, such as `90s`, `15m`, `24h` or `7d`")]
+#[error("{}; {}", self.what(), Self::FIX)]
 pub struct BadSpan(pub String);
+
+impl BadSpan {
+    /// What to try.
+    pub const FIX: &str = "write a number and a unit, such as `90s`, `15m`, `24h` or `7d`";
+
+    /// What is wrong.
+    pub fn what(&self) -> String {
+        format!("`{}` is not a length of time", self.0)
+    }
+}
 
 /// Reads `90s`, `500ms`, `15m`, `1h30m`, `24h`, `7d`. A bare number means seconds.
 pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
@@ -22,7 +34,8 @@ pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
         return Err(bad());
     }
     if let Ok(seconds) = rest.parse::<u64>() {
-        return Ok(Duration::from_secs(seconds));
+        let total = Duration::from_secs(seconds);
+        return if total > LONGEST { Err(bad()) } else { Ok(total) };
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
@@ -41,7 +54,7 @@ pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
         total = part.and_then(|part| total.checked_add(part)).ok_or_else(bad)?;
         rest = rest[letters..].trim_start();
     }
-    Ok(total)
+    if total > LONGEST { Err(bad()) } else { Ok(total) }
 }
 
 /// A length of time in its largest unit that is not zero, the way people say it: `12s`, `3h`, `4d`.
@@ -53,6 +66,7 @@ impl fmt::Display for Span {
         let seconds = self.0.as_secs();
         let text = match seconds {
             0 if self.0 >= Duration::from_millis(100) => format!("0.{}s", self.0.subsec_millis() / 100),
+            0 if self.0 >= Duration::from_millis(1) => format!("{}ms", self.0.subsec_millis()),
             0..MINUTE => format!("{seconds}s"),
             MINUTE..HOUR => format!("{}m", seconds / MINUTE),
             HOUR..DAY => format!("{}h", seconds / HOUR),
@@ -104,5 +118,6 @@ mod tests {
             assert_eq!(Span(Duration::from_secs(seconds)).to_string(), shown);
         }
         assert_eq!(Span(Duration::from_millis(420)).to_string(), "0.4s");
+        assert_eq!(Span(Duration::from_millis(45)).to_string(), "45ms");
     }
 }

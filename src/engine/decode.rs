@@ -161,7 +161,6 @@ fn distrust_repeated_ids(rows: &mut [Row]) {
 #[serde(rename_all = "PascalCase")]
 struct RawInspect {
     id: String,
-    #[serde(default)]
     name: String,
     created: String,
     #[serde(default)]
@@ -198,6 +197,8 @@ struct RawConfig {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct RawHostConfig {
+    #[serde(default)]
+    auto_remove: bool,
     tmpfs: Option<BTreeMap<String, String>>,
 }
 
@@ -219,10 +220,11 @@ pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         .map_err(|_| EngineFault::Unintelligible(format!("`{}` is not a time of creation", raw.created)))?;
     let inspection = Inspection {
         image_reference: raw.config.image.clone(),
-        started_at: moment(&raw.state.started_at),
-        finished_at: moment(&raw.state.finished_at),
+        started_at: moment(&raw.state.started_at)?,
+        finished_at: moment(&raw.state.finished_at)?,
         exit_code: raw.state.exit_code,
         running_execs: 0,
+        auto_remove: raw.host_config.as_ref().is_some_and(|host| host.auto_remove),
         // Both engines count from zero again when somebody starts it.
         restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
@@ -241,10 +243,14 @@ pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
     Ok(DecodedInspect { container, inspection, exec_ids: raw.exec_ids.unwrap_or_default() })
 }
 
-/// The engines write the year 1 for "never".
-fn moment(text: &str) -> Option<Timestamp> {
-    let moment: Timestamp = text.parse().ok()?;
-    (moment > Timestamp::UNIX_EPOCH).then_some(moment)
+/// The engines write the year 1, or nothing, for "never". What is no time at all does not mean never.
+fn moment(text: &str) -> Result<Option<Timestamp>, EngineFault> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let moment: Timestamp =
+        text.parse().map_err(|_| EngineFault::Unintelligible(format!("`{text}` is not a time")))?;
+    Ok((moment > Timestamp::UNIX_EPOCH).then_some(moment))
 }
 
 /// Reads `GET /exec/{id}/json`: whether the command runs.
@@ -383,8 +389,9 @@ mod tests {
 
     #[test]
     fn the_year_one_means_never() {
-        assert_eq!(moment("0001-01-01T00:00:00Z"), None);
-        assert_eq!(moment(""), None);
-        assert!(moment("2026-02-22T10:00:00.123456789Z").is_some());
+        assert_eq!(moment("0001-01-01T00:00:00Z"), Ok(None));
+        assert_eq!(moment(""), Ok(None));
+        assert!(matches!(moment("2026-02-22T10:00:00.123456789Z"), Ok(Some(_))));
+        assert!(moment("soon").is_err(), "what is no time does not mean never");
     }
 }

@@ -79,6 +79,10 @@ pub struct EndpointRequest {
     pub host: Option<String>,
     /// `--context`.
     pub context: Option<String>,
+    /// `SANDKEEPER_HOST`, which the flags override.
+    pub host_variable: Option<String>,
+    /// `SANDKEEPER_CONTEXT`, likewise.
+    pub context_variable: Option<String>,
     /// The config file's `host`, which Docker's own variables override.
     pub configured_host: Option<String>,
     /// The config file's `context`, likewise.
@@ -138,18 +142,24 @@ pub fn resolve(request: &EndpointRequest, environment: &Environment) -> Result<V
     let single = |address: Result<Address, EndpointFault>, origin: &str| {
         Ok(vec![Endpoint { address: address?, origin: origin.to_owned() }])
     };
-    if let Some(host) = &request.host {
-        return single(parse(host, "--host", tls_requested(environment)), "--host");
+    let asked = [
+        (&request.host, &request.context, "--host", "--context"),
+        (&request.host_variable, &request.context_variable, "SANDKEEPER_HOST", "SANDKEEPER_CONTEXT"),
+    ];
+    let asked = asked.into_iter().find(|(host, context, ..)| host.is_some() || context.is_some());
+    if let Some((Some(host), _, origin, _)) = asked {
+        return single(parse(host, origin, tls_requested(environment)), origin);
     }
-    if let Some(context) = &request.context
+    let context = asked.and_then(|(_, context, _, origin)| Some((context.as_ref()?, origin)));
+    if let Some((context, origin)) = context
         && context != "default"
     {
-        return single(from_context(context, "--context", environment), &format!("context {context}"));
+        return single(from_context(context, origin, environment), &format!("context {context}"));
     }
     if let Some(host) = environment.variables.get("DOCKER_HOST").filter(|host| !host.is_empty()) {
         return single(parse(host, "DOCKER_HOST", tls_requested(environment)), "DOCKER_HOST");
     }
-    if request.context.is_none() {
+    if context.is_none() {
         let named = environment.variables.get("DOCKER_CONTEXT").filter(|name| !name.is_empty()).cloned();
         if let (None, Some(host)) = (&named, &request.configured_host) {
             return single(parse(host, "config file", tls_requested(environment)), "config file");

@@ -42,7 +42,7 @@ pub enum EngineFault {
 
 fn patience(limit: Duration) -> String {
     match limit {
-        Duration::ZERO => "in the time that was left".to_owned(),
+        limit if limit < Duration::from_millis(1) => "in the time that was left".to_owned(),
         limit => format!("within {}", Span(limit)),
     }
 }
@@ -61,7 +61,7 @@ impl EngineFault {
                 "join the group that owns the socket (often `docker`), use a rootless engine, or name another with `--host`"
             }
             Self::Connection(_) | Self::Status { .. } => "look at the engine's own log",
-            Self::TimedOut(_) => "the engine is busy or hangs; try a longer `--timeout`",
+            Self::TimedOut(_) => "the engine is busy or hangs: try a longer `--timeout`",
             Self::Unintelligible(_) | Self::TooLarge(_) => "check that the address is a Docker or Podman API",
             Self::ReadOnly(_) => "start without `--read-only`",
         }

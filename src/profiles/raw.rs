@@ -13,8 +13,8 @@ use crate::domain::profile::{
     Recognition, SESSION_PLACEHOLDERS, StoreRule, SystemName, TimeFormat, Undecidable,
 };
 use crate::domain::session::LiveRule;
-use crate::domain::span::parse_span;
-use crate::domain::template::Template;
+use crate::domain::span::{BadSpan, parse_span};
+use crate::domain::template::{BadTemplate, Template};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,7 +100,7 @@ enum StoreKind {
 #[serde(deny_unknown_fields)]
 struct RawLink {
     session: Spanned<String>,
-    container: Vec<Spanned<String>>,
+    container: Spanned<Vec<Spanned<String>>>,
     unless: Option<Spanned<String>>,
     only: Option<Only>,
     #[serde(default)]
@@ -268,19 +268,20 @@ impl Checker<'_> {
 
     fn template(&self, key: &str, raw: &Spanned<String>, known: &[&str]) -> Result<Template, DocumentError> {
         Template::parse(raw.get_ref(), known).map_err(|error| {
-            self.document.error(
-                raw.span(),
-                key,
-                error,
-                "write placeholders in braces, such as \"{label.workspace}\"",
-            )
+            let (what, fix) = match &error {
+                BadTemplate::Unbalanced(_) => (error.to_string(), "close every `{` with a `}`".to_owned()),
+                BadTemplate::UnknownPlaceholder { placeholder, known } => {
+                    (format!("`{{{placeholder}}}` is not known here"), format!("use one of {known}"))
+                }
+            };
+            self.document.error(raw.span(), key, what, fix)
         })
     }
 
     fn span(&self, key: &str, raw: Option<&Spanned<String>>) -> Result<Option<Duration>, DocumentError> {
         raw.map(|raw| {
             parse_span(raw.get_ref())
-                .map_err(|error| self.document.error(raw.span(), key, error, "for example \"15m\""))
+                .map_err(|bad| self.document.error(raw.span(), key, bad.what(), BadSpan::FIX))
         })
         .transpose()
     }
@@ -332,7 +333,16 @@ impl Checker<'_> {
     }
 
     fn link(&self, raw: &RawLink, captures: &[String]) -> Result<Link, DocumentError> {
-        let container = raw.container.iter();
+        if raw.container.get_ref().is_empty() {
+            let fix = "say what of a container equals `session`, such as \"{name}\"";
+            return Err(self.document.error(
+                raw.container.span(),
+                "sessions.links.container",
+                "is empty, so no session would claim anything",
+                fix,
+            ));
+        }
+        let container = raw.container.get_ref().iter();
         let unless = raw.unless.as_ref();
         Ok(Link {
             session: self.template("sessions.links.session", &raw.session, SESSION_PLACEHOLDERS)?,

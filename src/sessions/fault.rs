@@ -65,7 +65,7 @@ impl StoreFault {
                 "give this user read access to the file, its -wal and -shm, and its folder"
             }
             Self::Empty => "check that this is the application's database and that it has been started once",
-            Self::NotADatabase(_) => "check the path; if it is right, the database is damaged or encrypted",
+            Self::NotADatabase(_) => "check the path: if it is right, the database is damaged or encrypted",
             Self::Locked => "it clears by itself when the other program lets go",
             Self::WalUnreadable => {
                 "run as a user who may write in that folder, or while the application is running"
@@ -73,12 +73,12 @@ impl StoreFault {
             Self::HotJournal => "start the application once, so that it repairs its database",
             Self::Replaced => "the next look reads the new file",
             Self::SchemaUnknown(_) => {
-                "the application is newer or older than the profile; add a query variant to it"
+                "the application is newer or older than the profile: add a query variant to it"
             }
             Self::BadRow(_) => "look at that row, or correct the profile's query",
             Self::TooManyRows(_) => "let the profile's query leave out sessions that ended long ago",
             Self::TimedOut | Self::Stuck => {
-                "try a longer `--timeout`; check the disk or network the file is on"
+                "try a longer `--timeout`, or check the disk or network the file is on"
             }
             Self::Failed(_) => "`sandkeeper doctor` shows what was tried",
         }

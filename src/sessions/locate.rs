@@ -36,13 +36,17 @@ pub(super) fn locate(pattern: &str, environment: &Environment) -> Result<Vec<Loc
                 }
             }
         }
-        deeper.retain(|located| located.path.exists());
         deeper.sort_by(|a, b| a.path.cmp(&b.path));
         found = deeper;
     }
     let wild = expanded.contains(['*', '{']);
-    found.retain(|located| !wild || located.path.exists());
+    found.retain(|located| !wild || may_exist(&located.path));
     Ok(found)
+}
+
+/// Whether something is at the path, or nobody can say because a folder above may not be looked into.
+pub(super) fn may_exist(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true) || path.symlink_metadata().is_ok()
 }
 
 /// `None` when a variable without a default is not set: the place does not exist on this host.
@@ -125,6 +129,16 @@ mod tests {
         let found = locate("~/agents/{profile}/state.db", &environment(home.path())).unwrap();
         let profiles: Vec<&str> = found.iter().map(|located| located.captures["profile"].as_str()).collect();
         assert_eq!(profiles, ["play", "work"]);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_followed_is_not_passed_over() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("agents/work");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink("/nowhere/at/all", folder.join("state.db")).unwrap();
+        let found = locate("~/agents/*/state.db", &environment(home.path())).unwrap();
+        assert_eq!(found.len(), 1, "a dangling link is a store that cannot be read, not no store");
     }
 
     #[test]

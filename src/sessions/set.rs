@@ -1,13 +1,13 @@
 //! All stores of one system: found by the profile's patterns or named by the operator, read one after the other.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use super::fault::StoreFault;
-use super::locate::{Located, expand, locate};
+use super::locate::{Located, expand, locate, may_exist};
 use super::sqlite::{Limits, SqliteReader, fits};
 use crate::domain::Profile;
 use crate::domain::profile::{Query, StoreRule};
@@ -169,11 +169,6 @@ fn belongs_elsewhere(named: &NamedStore, ours: &[Query], time: Duration) -> bool
 /// A share of the time that is left.
 fn part_of(deadline: Instant, shares: u32) -> Duration {
     deadline.saturating_duration_since(Instant::now()) / shares
-}
-
-/// Whether something is at the path, or nobody can say because a folder above may not be looked into.
-fn may_exist(path: &Path) -> bool {
-    path.try_exists().unwrap_or(true) || path.symlink_metadata().is_ok()
 }
 
 fn sentence(fault: &StoreFault) -> String {

@@ -160,10 +160,11 @@ fn unusual_kind(metadata: &Metadata) -> Option<&'static str> {
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreFault> {
-    if let Err(error) = std::fs::File::open(path)
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
-        return Err(StoreFault::PermissionDenied);
+    if let Err(error) = std::fs::File::open(path) {
+        return Err(match error.kind() {
+            std::io::ErrorKind::PermissionDenied => StoreFault::PermissionDenied,
+            _ => StoreFault::Failed(format!("it cannot be opened: {error}")),
+        });
     }
     if would_leave_foreign_files(path) {
         return Err(StoreFault::WalUnreadable);
@@ -176,7 +177,8 @@ fn connect(path: &Path) -> Result<Connection, StoreFault> {
 
 /// Half of the time for waiting, half for reading.
 fn patience(connection: &Connection, time: Duration) -> Result<(), StoreFault> {
-    connection.busy_timeout(time / 2).map_err(|error| explain(&error))
+    // SQLite counts milliseconds in 32 bits.
+    connection.busy_timeout((time / 2).min(Duration::from_hours(24))).map_err(|error| explain(&error))
 }
 
 /// Opening a WAL database that nobody has open makes its -wal and -shm files, even for reading. Made by its owner or by
@@ -355,25 +357,73 @@ fn explain(error: &rusqlite::Error) -> StoreFault {
     }
 }
 
+/// What is wrong with a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryFault {
+    /// What is wrong.
+    pub what: String,
+    /// What to try.
+    pub fix: &'static str,
+    /// Where in the SQL, in bytes, if it can be told.
+    pub offset: usize,
+}
+
+impl QueryFault {
+    fn new(what: impl Into<String>, fix: &'static str) -> Self {
+        Self { what: what.into(), fix, offset: 0 }
+    }
+
+    fn unprepared(error: &rusqlite::Error) -> Self {
+        let (message, offset) = match error {
+            rusqlite::Error::SqlInputError { msg, offset, .. } => (msg.clone(), *offset),
+            rusqlite::Error::MultipleStatement => ("it is more than one statement".to_owned(), 0),
+            other => (other.to_string(), 0),
+        };
+        let fix = "write one SELECT that uses only what `requires` lists";
+        let offset = usize::try_from(offset).unwrap_or_default();
+        Self { what: format!("does not prepare: {message}"), fix, offset }
+    }
+}
+
 /// Checks a query without a host: it must prepare against tables that have just what it requires, change nothing,
-/// and name its result columns as a session's.
-pub fn check_query(query: &Query) -> Result<(), String> {
+/// ask for nothing it will not be given, and name its result columns as a session's. With `must_tell_life` nothing but
+/// its `live` column could say which sessions are live.
+pub fn check_query(query: &Query, must_tell_life: bool) -> Result<(), QueryFault> {
     let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let connection = Connection::open_in_memory().map_err(|error| error.to_string())?;
+    let connection = Connection::open_in_memory().map_err(|error| QueryFault::unprepared(&error))?;
     for (table, columns) in &query.requires {
         let columns: Vec<String> = columns.iter().map(|column| quote(column)).collect();
         let create = format!("CREATE TABLE {} ({})", quote(table), columns.join(", "));
-        connection.execute(&create, []).map_err(|error| format!("`requires` is not usable: {error}"))?;
+        connection.execute(&create, []).map_err(|error| {
+            QueryFault::new(
+                format!("`requires` is not usable: {error}"),
+                "list each table with the columns the query uses",
+            )
+        })?;
     }
-    let statement = connection.prepare(&query.sql).map_err(|error| format!("does not prepare: {error}"))?;
+    let statement = connection.prepare(&query.sql).map_err(|error| QueryFault::unprepared(&error))?;
     if !statement.readonly() {
-        return Err("would change the database".to_owned());
+        return Err(QueryFault::new("would change the database", "write a SELECT"));
     }
-    if !statement.column_names().any(|name| name == "id") {
-        return Err("yields no column `id`".to_owned());
+    // A parameter that nobody binds is NULL, and a comparison with NULL finds no session at all.
+    let parameters = (1..=statement.parameter_count()).map(|index| statement.parameter_name(index));
+    if let Some(unknown) = parameters.into_iter().find(|name| *name != Some(":now")) {
+        let what = format!("asks for the parameter `{}`, which is not given", unknown.unwrap_or("?"));
+        return Err(QueryFault::new(what, "use `:now`, the time in Unix seconds, or no parameter"));
     }
-    if let Some(unknown) = statement.column_names().find(|name| !COLUMNS.contains(name)) {
-        return Err(format!("yields a column `{unknown}`, which is none of {}", COLUMNS.join(", ")));
+    let columns: Vec<&str> = statement.column_names().collect();
+    if !columns.contains(&"id") {
+        return Err(QueryFault::new("yields no column `id`", "name the session's own id `AS id`"));
+    }
+    if let Some(unknown) = columns.iter().find(|name| !COLUMNS.contains(name)) {
+        let what = format!("yields a column `{unknown}`, which a session does not have");
+        let fix =
+            "name the columns id, workspace, container, title, started_at, last_activity_at, ended_at, live";
+        return Err(QueryFault::new(what, fix));
+    }
+    if must_tell_life && !columns.contains(&"live") {
+        let fix = "add a column `live`, or `live_within` to `[sessions]`";
+        return Err(QueryFault::new("does not say which sessions are live", fix));
     }
     Ok(())
 }

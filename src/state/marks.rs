@@ -47,19 +47,20 @@ impl State {
             let container: String = row.get(0)?;
             let started_at: Option<String> = row.get(1)?;
             let marked_at: String = row.get(5)?;
-            let (Some(container), Ok(marked_at)) = (ContainerId::parse(&container), marked_at.parse()) else {
-                continue;
+            let unreadable = |column, what: &str| {
+                rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, what.into())
             };
+            let container =
+                ContainerId::parse(&container).ok_or_else(|| unreadable(0, "a mark names no container"))?;
+            let marked_at = marked_at.parse().map_err(|_| unreadable(5, "a mark has no time"))?;
+            let started_at = started_at.map(|at| at.parse::<Timestamp>()).transpose();
+            let started_at = started_at.map_err(|_| unreadable(1, "a mark names no run"))?;
             marks.push(Mark {
                 container,
                 name: row.get(2)?,
                 system: row.get(3)?,
                 workspace: row.get(4)?,
-                mark: DrainMark {
-                    started_at: started_at.and_then(|at| at.parse::<Timestamp>().ok()),
-                    marked_at,
-                    marked_by: row.get(6)?,
-                },
+                mark: DrainMark { started_at, marked_at, marked_by: row.get(6)? },
             });
         }
         Ok(marks)

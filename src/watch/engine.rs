@@ -113,7 +113,7 @@ impl EngineWatcher {
         }
         self.distrust_emptiness = true;
         // One container that cannot be inspected must leave time to ask for the images of all the others.
-        let inspected_by = Instant::now() + remaining(deadline) / 2;
+        let inspected_by = Instant::now() + remaining(deadline) * 2 / 3;
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
         let containers = ours.iter().map(|(_, container)| container.as_ref());

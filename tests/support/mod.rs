@@ -1,6 +1,6 @@
 //! Harnesses the integration tests share: real engines, a scripted one, session stores, and the program.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses a part of the harness")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of the harness")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

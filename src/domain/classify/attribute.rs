@@ -1,7 +1,7 @@
 //! Whose container is it? Labels can be forged, inherited from an image, or shared by two installations; every
 //! such doubt is found here, before anything else is asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::container::{Container, Row, UnreadableRow};
@@ -9,6 +9,7 @@ use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, Recognised};
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
+use crate::domain::template::Template;
 use crate::domain::verdict::{Status, Subject, Verdict};
 
 /// A container that exactly one profile recognises.
@@ -72,7 +73,7 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
         }
     }
     for (system, candidates) in systems.iter().zip(&mut candidates) {
-        settle_instances(&system.profile, candidates, policy);
+        settle_instances(&system.profile, candidates, &snapshot.engine.value, policy);
     }
     Attributed { candidates, undecided }
 }
@@ -95,28 +96,51 @@ fn candidate<'a>(
 /// Containers inherit the labels of their image, so a label that the image carries too proves nothing about who
 /// made the container.
 fn labels_from_image(profile: &Profile, container: &Container, images: &Images) -> Option<Evidence> {
-    let image = container.image_reference().to_owned();
-    let unverifiable =
-        |why: &str| Some(Evidence::ImageUnverifiable { image: image.clone(), why: why.to_owned() });
+    let image = || container.image_reference().to_owned();
+    let unverifiable = |why: &str| Some(Evidence::ImageUnverifiable { image: image(), why: why.to_owned() });
     match images.by_id.get(&container.image_id) {
         None => unverifiable("it was not looked up"),
         Some(ImageFact::Gone) => unverifiable("the engine no longer has it"),
         Some(ImageFact::Failed(fault)) => unverifiable(fault),
         Some(ImageFact::Labels(inherited)) if profile.matches_labels(inherited) => {
             let labels = profile.recognition.labels.iter().map(|(key, value)| format!("{key}={value}"));
-            Some(Evidence::LabelsFromImage { labels: labels.collect::<Vec<_>>().join(", "), image })
+            Some(Evidence::LabelsFromImage { labels: labels.collect::<Vec<_>>().join(", "), image: image() })
         }
-        Some(ImageFact::Labels(_)) => None,
+        Some(ImageFact::Labels(inherited)) => inherited_instance(profile, container, inherited)
+            .map(|labels| Evidence::LabelsFromImage { labels, image: image() }),
     }
 }
 
-/// Decides which installation is ours and casts doubt on everything that is not.
-fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], policy: &Policy) {
+/// A label that is to tell installations apart tells nothing if it comes from the image: two of them may use it.
+fn inherited_instance(
+    profile: &Profile,
+    container: &Container,
+    inherited: &BTreeMap<String, String>,
+) -> Option<String> {
+    let placeholders = profile.instance.iter().flat_map(Template::placeholders);
+    let (key, value) = placeholders
+        .filter_map(|placeholder| inherited.get_key_value(placeholder.strip_prefix("label.")?))
+        .find(|(key, value)| container.labels.get(*key) == Some(value))?;
+    Some(format!("{key}={value}"))
+}
+
+/// Decides which installation is ours and casts doubt on everything that is not. A container that cannot be judged still
+/// shows that its installation is here; only a label that comes from an image shows nothing.
+fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &[Row], policy: &Policy) {
     let Some(template) = &profile.instance else { return };
     let instances: Vec<Option<String>> =
         candidates.iter().map(|c| c.recognised.fill(template).map(std::borrow::Cow::into_owned)).collect();
-    let undoubted = candidates.iter().zip(&instances).filter(|(c, _)| c.doubt.is_none());
-    let present: BTreeSet<String> = undoubted.filter_map(|(_, instance)| instance.clone()).collect();
+    let shown = candidates.iter().zip(&instances);
+    let shown = shown.filter(|(c, _)| !matches!(c.doubt, Some(Evidence::LabelsFromImage { .. })));
+    let mut present: BTreeSet<String> = shown.filter_map(|(_, instance)| instance.clone()).collect();
+    let unreadable = rows.iter().filter_map(|row| match row {
+        Row::Unreadable(row) => row.labels.as_ref().filter(|labels| profile.matches_labels(labels)),
+        Row::Container(_) => None,
+    });
+    present.extend(unreadable.filter_map(|labels| {
+        let label = |placeholder: &str| labels.get(placeholder.strip_prefix("label.")?).map(String::as_str);
+        template.fill(label).map(std::borrow::Cow::into_owned)
+    }));
     let ours = match (&policy.instance, present.len()) {
         (Some(named), _) => Some(named.clone()),
         (None, 1) => present.first().cloned(),

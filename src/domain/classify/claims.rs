@@ -1,11 +1,13 @@
 //! Which sessions claim which containers: hash joins over the links of the profile, linear in both.
 //!
-//! Sessions are gathered in groups, one per key that some container has. Many containers may share a group (a
-//! workspace) without its sessions being copied: a group is summed up once.
+//! Sessions are gathered in groups, one per key that some container has. A group that several containers share (a
+//! workspace) is summed up once; what a container has to itself is added on top.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -13,9 +15,9 @@ use super::attribute::Candidate;
 use crate::domain::container::Row;
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
-use crate::domain::profile::{LostRule, fill_from_session};
+use crate::domain::profile::{Link, LostRule, Profile, fill_from_session};
 use crate::domain::session::{Liveness, Moment, Session};
-use crate::domain::snapshot::{Snapshot, StoreFacts, SystemFacts};
+use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::elapsed;
 use crate::domain::verdict::{Claim, Claims, Lost};
 
@@ -23,10 +25,17 @@ use crate::domain::verdict::{Claim, Claims, Lost};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claimed {
     pub(super) claims: Arc<Claims>,
-    /// A session of which it cannot be told whether it is live.
-    pub(super) unclear: Option<Evidence>,
-    /// A session whose last sign of life cannot be read, so that nobody knows for how long it has been quiet.
-    pub(super) activity_unreadable: Option<Evidence>,
+    /// A session of which it cannot be told whether it is live; of several, the first by id.
+    unclear: Option<Doubt>,
+    /// A session of which it cannot be told how long it has been quiet; of several, the first by id.
+    ageless: Option<Doubt>,
+}
+
+/// A session of which something cannot be told, and why.
+#[derive(Clone, Debug)]
+struct Doubt {
+    session: Arc<Session>,
+    why: String,
 }
 
 impl Claimed {
@@ -43,120 +52,304 @@ impl Claimed {
         }
         evidence
     }
+
+    /// Why it cannot be told whether a session is live, if there is such a session.
+    pub(super) fn unclear_liveness(&self) -> Option<Evidence> {
+        let Doubt { session, why } = self.unclear.as_ref()?;
+        Some(Evidence::LivenessUnclear { session: session.id.clone(), why: why.clone() })
+    }
+
+    /// Why it cannot be told how long a session has been quiet, if there is such a session.
+    pub(super) fn unreadable_activity(&self) -> Option<Evidence> {
+        let Doubt { session, why } = self.ageless.as_ref()?;
+        Some(Evidence::ActivityUnreadable { session: session.id.clone(), why: why.clone() })
+    }
 }
 
 /// Claims per candidate, in their order, and the sessions whose container is gone.
 pub(super) struct Joined {
-    pub(super) claimed: Vec<Arc<Claimed>>,
+    pub(super) claimed: Vec<Claimed>,
     pub(super) lost: Vec<Lost>,
+}
+
+/// Joins the sessions of all usable stores with the candidates. `present` holds every name and id on the engine, if
+/// they are known.
+pub(super) fn join(
+    system: &SystemFacts,
+    candidates: &[Candidate<'_>],
+    present: Option<&HashSet<&str>>,
+    policy: &Policy,
+    now: Timestamp,
+) -> Joined {
+    let profile = &system.profile;
+    let keys = Keys::of(profile, candidates);
+    let usable = |store: &&StoreFacts| store.sessions.unusable(now, policy.max_evidence_age).is_none();
+    let stores: Vec<&StoreFacts> = system.stores.iter().filter(usable).collect();
+
+    let count = stores.iter().map(|store| store.sessions.value.len()).sum();
+    let mut judged: Vec<Judged<'_>> = Vec::with_capacity(count);
+    let mut claims: Vec<(usize, usize)> = Vec::with_capacity(count);
+    let mut lost = Vec::new();
+    for store in stores {
+        for session in store.sessions.value.iter() {
+            let liveness = session.liveness(profile.live, now);
+            let before = claims.len();
+            let mut missing = None;
+            let mut placed = false;
+            for (link, groups) in profile.links.iter().zip(&keys.groups) {
+                let fill = |template| fill_from_session(template, session, &store.captures);
+                let named = link.unless.as_ref().and_then(fill);
+                let is_there = |name: &str| present.is_some_and(|present| present.contains(name));
+                let excluded = match (&named, &liveness) {
+                    (None, _) => false,
+                    // What a session that may be live is in goes by another name than it thinks: then it may be in any.
+                    (Some(name), Liveness::Live { .. } | Liveness::Unclear(_)) => is_there(name),
+                    (Some(_), Liveness::Quiet | Liveness::Ended) => true,
+                };
+                if excluded {
+                    continue;
+                }
+                let Some(key) = fill(&link.session) else { continue };
+                match groups.get(&key) {
+                    Some(group) => {
+                        claims.push((*group, judged.len()));
+                        placed |= named.is_none();
+                    }
+                    None if is_needed(link.lost, &liveness) => missing = missing.or(Some(key)),
+                    None => {}
+                }
+            }
+            let links = claims.len() - before;
+            if let (false, Some(key)) = (placed, missing)
+                && present.is_some_and(|present| !present.contains(key.as_ref()))
+            {
+                lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
+            }
+            judged.push(Judged { session, store, liveness, newest: session.newest_moment(), links });
+        }
+    }
+    lost.sort_by(|a, b| (&a.workspace, &a.session).cmp(&(&b.workspace, &b.session)));
+    let members = Lists::sorted(keys.containers.len(), &claims);
+    Joined {
+        claimed: Sums { containers: &keys.containers, members, judged }.of_all(&keys.of_candidate),
+        lost,
+    }
+}
+
+/// The keys that containers have. Only these can form a group of sessions.
+struct Keys<'a> {
+    /// One table per link, from key to group.
+    groups: Vec<HashMap<Cow<'a, str>, usize>>,
+    /// How many containers have the key of each group.
+    containers: Vec<usize>,
+    /// The groups of each candidate.
+    of_candidate: Lists,
+}
+
+impl<'a> Keys<'a> {
+    fn of(profile: &Profile, candidates: &[Candidate<'a>]) -> Self {
+        let table = |link: &Link| HashMap::with_capacity(candidates.len() * link.container.len());
+        let mut groups: Vec<HashMap<Cow<'a, str>, usize>> = profile.links.iter().map(table).collect();
+        let mut containers = Vec::new();
+        let mut of_candidate = Lists::default();
+        for candidate in candidates {
+            // Where persistence cannot be told, a link that depends on it counts.
+            let counts = |only: bool| profile.persistence_of(candidate.container) != Ok(!only);
+            for (link, groups) in profile.links.iter().zip(&mut groups) {
+                if !link.only_persistent.is_none_or(counts) {
+                    continue;
+                }
+                for key in link.container.iter().filter_map(|template| candidate.recognised.fill(template)) {
+                    let group = *groups.entry(key).or_insert(containers.len());
+                    if group == containers.len() {
+                        containers.push(0);
+                    }
+                    if !of_candidate.unfinished().contains(&group) {
+                        of_candidate.push(group);
+                        containers[group] += 1;
+                    }
+                }
+            }
+            of_candidate.finish();
+        }
+        Self { groups, containers, of_candidate }
+    }
+}
+
+/// Many short lists in one piece of memory.
+#[derive(Default)]
+struct Lists {
+    items: Vec<usize>,
+    ends: Vec<usize>,
+}
+
+impl Lists {
+    fn push(&mut self, item: usize) {
+        self.items.push(item);
+    }
+
+    /// The list to which items are being added.
+    fn unfinished(&self) -> &[usize] {
+        &self.items[self.ends.last().copied().unwrap_or_default()..]
+    }
+
+    fn finish(&mut self) {
+        self.ends.push(self.items.len());
+    }
+
+    fn get(&self, index: usize) -> &[usize] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.items[start..self.ends[index]]
+    }
+
+    /// Sorts pairs of (list, item) into so many lists; items keep their order.
+    fn sorted(lists: usize, pairs: &[(usize, usize)]) -> Self {
+        let mut ends = vec![0; lists + 1];
+        for (list, _) in pairs {
+            ends[list + 1] += 1;
+        }
+        for list in 0..lists {
+            ends[list + 1] += ends[list];
+        }
+        let mut items = vec![0; pairs.len()];
+        for (list, item) in pairs {
+            items[ends[*list]] = *item;
+            ends[*list] += 1;
+        }
+        ends.pop();
+        Self { items, ends }
+    }
 }
 
 /// A session with what was found out about it.
 struct Judged<'a> {
     session: &'a Arc<Session>,
-    store: &'a str,
+    store: &'a StoreFacts,
     liveness: Liveness,
+    newest: Option<Timestamp>,
+    /// Through how many links it claims containers.
+    links: usize,
 }
 
-/// Sessions that share a key.
-#[derive(Default)]
-struct Group {
-    link: usize,
-    members: Vec<usize>,
-}
+impl Judged<'_> {
+    fn rank(&self) -> Rank<'_> {
+        rank(self.session, &self.liveness, self.newest)
+    }
 
-/// Joins the sessions of all usable stores with the candidates.
-pub(super) fn join(
-    snapshot: &Snapshot,
-    system: &SystemFacts,
-    candidates: &[Candidate<'_>],
-    policy: &Policy,
-    now: Timestamp,
-    look_for_lost: bool,
-) -> Joined {
-    let profile = &system.profile;
-    let usable = |store: &&StoreFacts| store.sessions.unusable(now, policy.max_evidence_age).is_none();
-    let stores: Vec<&StoreFacts> = system.stores.iter().filter(usable).collect();
+    fn claim(&self) -> Claim {
+        Claim { session: Arc::clone(self.session), liveness: self.liveness.clone() }
+    }
 
-    // One table per link: key -> group. Only keys that some container has can form a group.
-    let mut groups: Vec<Group> = Vec::new();
-    let mut tables: Vec<HashMap<Cow<'_, str>, usize>> =
-        profile.links.iter().map(|_| HashMap::new()).collect();
-    let mut groups_of: Vec<Vec<usize>> = candidates.iter().map(|_| Vec::new()).collect();
-    for (link_index, link) in profile.links.iter().enumerate() {
-        for (candidate, its_groups) in candidates.iter().zip(&mut groups_of) {
-            let wanted =
-                link.only_persistent.is_none_or(|only| only == profile.is_persistent(candidate.container));
-            if !wanted {
-                continue;
-            }
-            for key in link.container.iter().filter_map(|template| candidate.recognised.fill(template)) {
-                let group = *tables[link_index].entry(key).or_insert_with(|| {
-                    groups.push(Group { link: link_index, members: Vec::new() });
-                    groups.len() - 1
-                });
-                if !its_groups.contains(&group) {
-                    its_groups.push(group);
-                }
-            }
+    /// Why it cannot be told how long it has been quiet. The beginning matters only where nothing later is recorded.
+    fn ageless(&self) -> Option<&str> {
+        match (&self.liveness, &self.session.last_activity_at) {
+            (Liveness::Quiet, _) => self.session.last_trace().err(),
+            (Liveness::Ended, Moment::Unreadable(why)) => Some(why),
+            _ => None,
         }
     }
 
-    let present = if look_for_lost { snapshot_names(snapshot, policy, now) } else { None };
-    let mut judged: Vec<Judged<'_>> = Vec::with_capacity(stores.iter().map(|s| s.sessions.value.len()).sum());
-    let mut group_of_session: Vec<Vec<Option<usize>>> = profile.links.iter().map(|_| Vec::new()).collect();
-    let mut lost = Vec::new();
-    for store in stores {
-        for session in store.sessions.value.iter() {
-            let liveness = session.liveness(profile.live, now);
-            let index = judged.len();
-            let mut matched = false;
-            let mut missing = None;
-            for (link_index, link) in profile.links.iter().enumerate() {
-                let excluded = link
-                    .unless
-                    .as_ref()
-                    .is_some_and(|t| fill_from_session(t, session, &store.captures).is_some());
-                let key =
-                    if excluded { None } else { fill_from_session(&link.session, session, &store.captures) };
-                let group = key.as_ref().and_then(|key| tables[link_index].get(key)).copied();
-                group_of_session[link_index].push(group);
-                if let Some(group) = group {
-                    groups[group].members.push(index);
-                    matched = true;
-                } else if let (Some(key), true) = (key, is_needed(link.lost, &liveness)) {
-                    missing = missing.or(Some(key));
-                }
-            }
-            if let (false, Some(key), Some(present)) = (matched, missing, &present)
-                && !present.contains(key.as_ref())
-            {
-                lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
-            }
-            judged.push(Judged { session, store: &store.path, liveness });
-        }
+    /// Of two doubts the one about the first session by id, so that it is the same every time.
+    fn doubted(&self, known: Option<Doubt>, why: &str) -> Option<Doubt> {
+        let why = || format!("{why} ({})", self.store.path);
+        known
+            .filter(|known| known.session.id <= self.session.id)
+            .or_else(|| Some(Doubt { session: Arc::clone(self.session), why: why() }))
     }
-
-    let summaries: Vec<Arc<Claimed>> =
-        groups.iter().map(|group| Arc::new(sum_up(group.members.iter().copied(), &judged))).collect();
-    let claimed = groups_of
-        .into_iter()
-        .map(|mut its| {
-            its.retain(|&group| !groups[group].members.is_empty());
-            match its.as_slice() {
-                [] => Arc::default(),
-                [only] => Arc::clone(&summaries[*only]),
-                several => Arc::new(merged(several, &groups, &group_of_session, &judged)),
-            }
-        })
-        .collect();
-    Joined { claimed, lost }
 }
+
+type Rank<'a> = (bool, Reverse<Option<Timestamp>>, &'a str);
 
 /// Live ones first, then the newest, then by id so that the order is the same every time.
-fn rank<'a>(judged: &Judged<'a>) -> (bool, std::cmp::Reverse<Option<Timestamp>>, &'a str) {
-    let live = matches!(judged.liveness, Liveness::Live { .. });
-    (!live, std::cmp::Reverse(judged.session.newest_moment()), &judged.session.id)
+fn rank<'a>(session: &'a Session, liveness: &Liveness, newest: Option<Timestamp>) -> Rank<'a> {
+    (!matches!(liveness, Liveness::Live { .. }), Reverse(newest), &session.id)
+}
+
+fn rank_again(claim: &Claim) -> Rank<'_> {
+    rank(&claim.session, &claim.liveness, claim.session.newest_moment())
+}
+
+/// Sums up what sessions say, group by group.
+struct Sums<'a> {
+    /// How many containers share each group.
+    containers: &'a [usize],
+    /// The sessions of each group.
+    members: Lists,
+    judged: Vec<Judged<'a>>,
+}
+
+impl Sums<'_> {
+    /// What each candidate's sessions say together.
+    fn of_all(&self, of_candidate: &Lists) -> Vec<Claimed> {
+        let mut known = HashMap::new();
+        let mut its = Vec::new();
+        let sum = |candidate| {
+            its.clear();
+            its.extend(
+                of_candidate.get(candidate).iter().filter(|group| !self.members.get(**group).is_empty()),
+            );
+            // Shared ones first, the largest at the front: so their sums are found again.
+            its.sort_unstable_by_key(|&group| {
+                (self.containers[group] == 1, Reverse(self.members.get(group).len()), group)
+            });
+            let shared = its.partition_point(|&group| self.containers[group] > 1);
+            let sum = self.of_shared(&its[..shared], &mut known);
+            if shared == its.len() { sum } else { self.added(sum, &its, shared) }
+        };
+        (0..of_candidate.ends.len()).map(sum).collect()
+    }
+
+    /// The sum of groups that several containers share, made once.
+    fn of_shared(&self, its: &[usize], known: &mut HashMap<Vec<usize>, Claimed>) -> Claimed {
+        let Some(last) = its.len().checked_sub(1) else { return Claimed::default() };
+        if let Some(sum) = known.get(its) {
+            return sum.clone();
+        }
+        let sum = self.added(self.of_shared(&its[..last], known), its, last);
+        known.insert(its.to_vec(), sum.clone());
+        sum
+    }
+
+    /// The sum of all groups of `its`, given the sum of the first `summed` of them. A session that claims the
+    /// container through more than one link counts once.
+    fn added(&self, sum: Claimed, its: &[usize], summed: usize) -> Claimed {
+        let Claimed { claims, mut unclear, mut ageless } = sum;
+        let mut claims = Arc::unwrap_or_clone(claims);
+        let mut fresh: Vec<&Judged<'_>> = Vec::new();
+        for (position, group) in its.iter().enumerate().skip(summed) {
+            for member in self.members.get(*group) {
+                let judged = &self.judged[*member];
+                let counted = |earlier: &usize| self.members.get(*earlier).binary_search(member).is_ok();
+                if judged.links > 1 && its[..position].iter().any(counted) {
+                    continue;
+                }
+                claims.total += 1;
+                claims.newest_moment = claims.newest_moment.max(judged.newest);
+                match &judged.liveness {
+                    Liveness::Live { .. } => claims.live += 1,
+                    Liveness::Ended => claims.ended += 1,
+                    Liveness::Quiet => {}
+                    Liveness::Unclear(why) => unclear = judged.doubted(unclear, why),
+                }
+                if let Some(why) = judged.ageless() {
+                    ageless = judged.doubted(ageless, why);
+                }
+                fresh.push(judged);
+            }
+        }
+        if fresh.len() > Claims::LISTED {
+            fresh.select_nth_unstable_by_key(Claims::LISTED, |judged| judged.rank());
+            fresh.truncate(Claims::LISTED);
+        }
+        fresh.sort_unstable_by_key(|judged| judged.rank());
+        let already_listed = !claims.listed.is_empty();
+        claims.listed.extend(fresh.into_iter().map(Judged::claim));
+        if already_listed {
+            claims.listed.sort_by(|a, b| rank_again(a).cmp(&rank_again(b)));
+            claims.listed.truncate(Claims::LISTED);
+        }
+        Claimed { claims: Arc::new(claims), unclear, ageless }
+    }
 }
 
 fn is_needed(rule: LostRule, liveness: &Liveness) -> bool {
@@ -167,18 +360,18 @@ fn is_needed(rule: LostRule, liveness: &Liveness) -> bool {
     }
 }
 
-/// Every name and id on the engine, whoever it belongs to; `None` when the list is in doubt or one of its rows
-/// could not be named, for then nothing can be called gone.
-fn snapshot_names<'a>(snapshot: &'a Snapshot, policy: &Policy, now: Timestamp) -> Option<HashSet<&'a str>> {
-    if snapshot.engine.unusable(now, policy.max_evidence_age).is_some() {
-        return None;
-    }
+/// Every name and id on the engine, whoever it belongs to; `None` when one of its rows could not be named, for then
+/// nothing can be called gone.
+pub(super) fn names_present(rows: &[Row]) -> Option<HashSet<&str>> {
     let mut present = HashSet::new();
-    for row in snapshot.engine.value.iter() {
+    for row in rows {
         let (id, name) = match row {
             Row::Container(container) => (&container.id, container.name.as_str()),
             Row::Unreadable(row) => (row.id.as_ref()?, row.name.as_deref()?),
         };
+        if name.is_empty() {
+            return None;
+        }
         present.extend([id.as_str(), id.short(), name]);
     }
     Some(present)
@@ -205,78 +398,11 @@ fn lost_session(
     }
 }
 
-fn live_session(session: &Session, quiet: Option<std::time::Duration>) -> Evidence {
+fn live_session(session: &Session, quiet: Option<Duration>) -> Evidence {
     Evidence::LiveSession {
         session: session.id.clone(),
         title: session.title.clone(),
         quiet,
         declared: session.declared_live == Some(true),
     }
-}
-
-/// Adds up several groups. A session that claims the container through more than one link counts once.
-fn merged(
-    its: &[usize],
-    groups: &[Group],
-    group_of_session: &[Vec<Option<usize>>],
-    judged: &[Judged<'_>],
-) -> Claimed {
-    let members = its.iter().enumerate().flat_map(|(position, &group)| {
-        let counted = move |member: usize| {
-            its[..position]
-                .iter()
-                .any(|&earlier| group_of_session[groups[earlier].link][member] == Some(earlier))
-        };
-        groups[group].members.iter().copied().filter(move |&member| !counted(member))
-    });
-    sum_up(members, judged)
-}
-
-fn sum_up(members: impl Iterator<Item = usize>, judged: &[Judged<'_>]) -> Claimed {
-    let mut claims = Claims::default();
-    let mut unclear = None;
-    let mut activity_unreadable = None;
-    let mut ranked: Vec<usize> = Vec::new();
-    for member in members {
-        let Judged { session, store, liveness } = &judged[member];
-        let told = |why: &str| format!("{why} ({store})");
-        ranked.push(member);
-        claims.total += 1;
-        claims.newest_moment = claims.newest_moment.max(session.newest_moment());
-        match liveness {
-            Liveness::Live { .. } => claims.live += 1,
-            Liveness::Ended => claims.ended += 1,
-            Liveness::Quiet => {}
-            Liveness::Unclear(why) => {
-                let evidence = Evidence::LivenessUnclear { session: session.id.clone(), why: told(why) };
-                unclear.get_or_insert(evidence);
-            }
-        }
-        if let Some(why) = unreadable_activity(session) {
-            let evidence = Evidence::ActivityUnreadable { session: session.id.clone(), why: told(why) };
-            activity_unreadable.get_or_insert(evidence);
-        }
-    }
-    ranked.sort_by_key(|&member| rank(&judged[member]));
-    let listed = ranked.into_iter().take(Claims::LISTED).map(|member| {
-        let Judged { session, liveness, .. } = &judged[member];
-        Claim { session: Arc::clone(session), liveness: liveness.clone() }
-    });
-    claims.listed = listed.collect();
-    Claimed { claims: Arc::new(claims), unclear, activity_unreadable }
-}
-
-/// What keeps anyone from telling when the session last did something. Its beginning matters only where nothing
-/// later is recorded.
-fn unreadable_activity(session: &Session) -> Option<&str> {
-    let began = match (&session.last_activity_at, &session.ended_at) {
-        (Moment::Absent, Moment::Absent) => Some(&session.started_at),
-        _ => None,
-    };
-    [Some(&session.ended_at), Some(&session.last_activity_at), began].into_iter().flatten().find_map(
-        |moment| match moment {
-            Moment::Unreadable(why) => Some(why.as_str()),
-            Moment::At(_) | Moment::Absent => None,
-        },
-    )
 }

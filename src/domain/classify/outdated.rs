@@ -1,9 +1,11 @@
 //! Is a container's configuration the current one? By its config hash, and by the image its tag names now.
 
+use jiff::Timestamp;
+
 use crate::domain::container::Container;
 use crate::domain::evidence::{Evidence, HashSource};
 use crate::domain::policy::Policy;
-use crate::domain::profile::{ExpectedHash, Profile};
+use crate::domain::profile::{ExpectedHash, HashRule, Profile};
 use crate::domain::snapshot::{Images, TagFact};
 
 use super::attribute::Candidate;
@@ -12,7 +14,7 @@ use super::attribute::Candidate;
 pub(super) enum CurrentConfig {
     /// The system has no hashes, or none of its containers carries one.
     None,
-    /// The newest containers disagree, so nothing is outdated by its hash.
+    /// The hashes differ and no single container is the newest, so nothing is outdated by its hash.
     Undecided,
     /// This one.
     Hash { hash: String, source: HashSource },
@@ -20,7 +22,12 @@ pub(super) enum CurrentConfig {
 
 impl CurrentConfig {
     /// The operator's word, else the profile's, else that of the newest container that is surely ours.
-    pub(super) fn of(profile: &Profile, candidates: &[Candidate<'_>], policy: &Policy) -> Self {
+    pub(super) fn of(
+        profile: &Profile,
+        candidates: &[Candidate<'_>],
+        policy: &Policy,
+        now: Timestamp,
+    ) -> Self {
         let Some(rule) = &profile.config_hash else { return Self::None };
         if let Some(hash) = policy.expected_hash_for(&profile.name) {
             return Self::Hash { hash: hash.to_owned(), source: HashSource::Operator };
@@ -28,27 +35,25 @@ impl CurrentConfig {
         if let ExpectedHash::Literal(hash) = &rule.expected {
             return Self::Hash { hash: hash.clone(), source: HashSource::Profile };
         }
-        let hashed =
-            candidates.iter().filter(|candidate| candidate.doubt.is_none()).filter_map(|candidate| {
-                let hash = candidate.container.labels.get(&rule.label)?;
-                Some((candidate.container.created_at, hash))
-            });
-        let mut newest = None;
-        let mut agreed = true;
-        for (created_at, hash) in hashed {
-            match newest {
-                Some((at, _)) if created_at < at => {}
-                Some((at, known)) if created_at == at => agreed &= hash == known,
-                _ => {
-                    newest = Some((created_at, hash));
-                    agreed = true;
-                }
-            }
+        let ours = candidates.iter().filter(|candidate| candidate.doubt.is_none());
+        let hashed: Vec<(Timestamp, &str)> =
+            ours.filter_map(|c| Some((c.container.created_at, hash_of(rule, c.container)?))).collect();
+        let Some(newest) = hashed.iter().map(|(created_at, _)| *created_at).max() else { return Self::None };
+        // A newer one whose image could not be asked may be ours, and then its hash would be the current one.
+        let unsure =
+            candidates.iter().filter(|c| matches!(c.doubt, Some(Evidence::ImageUnverifiable { .. })));
+        let newer =
+            |c: &Candidate<'_>| c.container.created_at >= newest && hash_of(rule, c.container).is_some();
+        if unsure.into_iter().any(newer) {
+            return Self::Undecided;
         }
-        match newest {
-            None => Self::None,
-            Some(_) if !agreed => Self::Undecided,
-            Some((_, hash)) => Self::Hash { hash: hash.clone(), source: HashSource::Newest },
+        // One dated in the future was made by a clock that went wrong: then any of them may be the newest.
+        let mut contenders = hashed.iter().filter(|(created_at, _)| *created_at == newest || newest > now);
+        match contenders.next() {
+            Some((_, hash)) if contenders.all(|(_, other)| other == hash) => {
+                Self::Hash { hash: (*hash).to_owned(), source: HashSource::Newest }
+            }
+            _ => Self::Undecided,
         }
     }
 
@@ -60,11 +65,11 @@ impl CurrentConfig {
         images: &Images,
     ) -> Vec<Evidence> {
         let mut reasons = Vec::new();
-        let own = profile.config_hash.as_ref().and_then(|rule| container.labels.get(&rule.label));
+        let own = profile.config_hash.as_ref().and_then(|rule| hash_of(rule, container));
         match (self, own) {
             (Self::Hash { hash: expected, source }, Some(hash)) if hash != expected => {
                 reasons.push(Evidence::ConfigOutdated {
-                    hash: hash.clone(),
+                    hash: hash.to_owned(),
                     expected: expected.clone(),
                     source: *source,
                 });
@@ -79,15 +84,25 @@ impl CurrentConfig {
     }
 }
 
+/// The container's own hash; an empty label is none.
+fn hash_of<'a>(rule: &HashRule, container: &'a Container) -> Option<&'a str> {
+    container.labels.get(&rule.label).map(String::as_str).filter(|hash| !hash.is_empty())
+}
+
 /// A tag that names nothing any more, or could not be asked for, is no evidence that it names another image.
 fn image_moved(container: &Container, images: &Images) -> Option<Evidence> {
     let reference = container.image_reference();
     match images.by_reference.get(reference)? {
-        TagFact::Names(now) if now != &container.image_id => Some(Evidence::ImageMoved {
+        TagFact::Names(now) if digest(now) != digest(&container.image_id) => Some(Evidence::ImageMoved {
             reference: reference.to_owned(),
             image_id: container.image_id.clone(),
             now: now.clone(),
         }),
         _ => None,
     }
+}
+
+/// An image id without its scheme, for engines differ in whether they write it.
+fn digest(image_id: &str) -> &str {
+    image_id.trim_start_matches("sha256:")
 }

@@ -1,0 +1,241 @@
+//! Containers and sessions in the making.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sandkeeper::domain::container::{Inspected, Inspection, Mount};
+use sandkeeper::domain::session::Moment;
+use sandkeeper::domain::snapshot::{ImageFact, TagFact};
+use sandkeeper::domain::{Container, ContainerState, Session};
+
+use super::{IMAGE, ago, id_of};
+
+/// A container in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Sandbox {
+    pub(crate) container: Container,
+    /// What is known of its image, if that is not the common one.
+    pub(super) image: Option<ImageFact>,
+    /// What is known of its tag, if that is not the common one.
+    pub(super) tag: Option<TagFact>,
+}
+
+/// A native container, running for two hours.
+pub(crate) fn sandbox(name: &str) -> Sandbox {
+    bare(name).label("sandkeeper.managed", "true")
+}
+
+/// A Parachute container with its config hash, running for two hours.
+pub(crate) fn parachute(name: &str, hash: &str) -> Sandbox {
+    bare(name).label("app", "parachute").label("config_hash", hash)
+}
+
+/// A container without labels, running for two hours.
+pub(crate) fn bare(name: &str) -> Sandbox {
+    let inspection = Inspection {
+        image_reference: IMAGE.0.to_owned(),
+        started_at: Some(ago("2h")),
+        ..Inspection::default()
+    };
+    let container = Container {
+        id: id_of(name),
+        name: name.to_owned(),
+        image: IMAGE.0.to_owned(),
+        image_id: IMAGE.1.to_owned(),
+        labels: BTreeMap::new(),
+        state: ContainerState::Running,
+        created_at: ago("2h"),
+        mounts: Vec::new(),
+        inspected: Inspected::Facts(inspection),
+    };
+    Sandbox { container, image: None, tag: None }
+}
+
+impl Sandbox {
+    pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
+        self.container.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    pub(crate) fn workspace(self, workspace: &str) -> Self {
+        self.label("sandkeeper.workspace", workspace)
+    }
+
+    pub(crate) fn hash(self, hash: &str) -> Self {
+        self.label("sandkeeper.config-hash", hash)
+    }
+
+    pub(crate) fn persistent(self, persistent: bool) -> Self {
+        self.label("sandkeeper.persistent", if persistent { "true" } else { "false" })
+    }
+
+    pub(crate) fn instance(self, instance: &str) -> Self {
+        self.label("sandkeeper.instance", instance)
+    }
+
+    /// `running`, `exited`, or whatever word the engine uses.
+    pub(crate) fn state(mut self, word: &str) -> Self {
+        self.container.state = ContainerState::parse(word);
+        match self.container.state {
+            ContainerState::Created => self.started(None),
+            _ => self,
+        }
+    }
+
+    /// Made so long ago, and started at once.
+    pub(crate) fn created_ago(self, text: &str) -> Self {
+        self.created_at(ago(text))
+    }
+
+    /// Made at this moment, and started at once.
+    pub(crate) fn created_at(mut self, at: Timestamp) -> Self {
+        self.container.created_at = at;
+        let started = self.container.state != ContainerState::Created;
+        self.started(started.then_some(at))
+    }
+
+    /// Last started at this moment, or never.
+    pub(crate) fn started(self, at: Option<Timestamp>) -> Self {
+        self.inspection(|inspection| inspection.started_at = at)
+    }
+
+    pub(crate) fn execs(self, running: usize) -> Self {
+        self.inspection(|inspection| inspection.running_execs = running)
+    }
+
+    /// Made with `--rm`.
+    pub(crate) fn auto_remove(self) -> Self {
+        self.inspection(|inspection| inspection.auto_remove = true)
+    }
+
+    fn inspection(mut self, change: impl FnOnce(&mut Inspection)) -> Self {
+        if let Inspected::Facts(inspection) = &mut self.container.inspected {
+            change(inspection);
+        }
+        self
+    }
+
+    pub(crate) fn inspect_failed(mut self, fault: &str) -> Self {
+        self.container.inspected = Inspected::Failed(fault.to_owned());
+        self
+    }
+
+    pub(crate) fn not_inspected(mut self) -> Self {
+        self.container.inspected = Inspected::NotNeeded;
+        self
+    }
+
+    pub(crate) fn bind(mut self, source: &str, target: &str) -> Self {
+        let (source, target) = (source.to_owned(), target.to_owned());
+        self.container.mounts.push(Mount { kind: "bind".to_owned(), source, target });
+        self
+    }
+
+    /// The engine gave no name for it.
+    pub(crate) fn nameless(mut self) -> Self {
+        self.container.name.clear();
+        self
+    }
+
+    /// Made from an image of its own, about which this is known.
+    pub(crate) fn image(mut self, fact: ImageFact) -> Self {
+        self.container.image_id = format!("sha256:{}", self.container.id);
+        let reference = format!("{}-image:latest", self.container.name);
+        self.container.image.clone_from(&reference);
+        self.tag = Some(TagFact::Names(self.container.image_id.clone()));
+        self.image = Some(fact);
+        self.inspection(|inspection| inspection.image_reference = reference)
+    }
+
+    /// Made from an image of its own that carries these labels.
+    pub(crate) fn image_labels(self, labels: &[(&str, &str)]) -> Self {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        self.image(ImageFact::Labels(labels.iter().map(owned).collect()))
+    }
+
+    /// Made from an image of its own, about whose tag this is known.
+    pub(crate) fn tag(self, fact: TagFact) -> Self {
+        Self { tag: Some(fact), ..self.image_labels(&[]) }
+    }
+
+    /// Its tag names another image now.
+    pub(crate) fn image_moved(self) -> Self {
+        self.tag(TagFact::Names("sha256:0ther".to_owned()))
+    }
+
+    /// Nobody asked the engine about its image.
+    pub(crate) fn image_unasked(self) -> Self {
+        Self { image: None, ..self.image_labels(&[]) }
+    }
+}
+
+/// A session in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRow(pub(crate) Session);
+
+/// A session that began an hour ago, has done nothing since, and is not live.
+pub(crate) fn session(id: &str) -> SessionRow {
+    SessionRow(Session {
+        id: id.to_owned(),
+        started_at: Moment::At(ago("1h")),
+        declared_live: Some(false),
+        ..Session::default()
+    })
+}
+
+impl SessionRow {
+    pub(crate) fn workspace(mut self, workspace: &str) -> Self {
+        self.0.workspace = Some(workspace.to_owned());
+        self
+    }
+
+    /// Names its container.
+    pub(crate) fn uses(mut self, container: &str) -> Self {
+        self.0.container = Some(container.to_owned());
+        self
+    }
+
+    pub(crate) fn title(mut self, title: &str) -> Self {
+        self.0.title = Some(title.to_owned());
+        self
+    }
+
+    /// The store says that it is live.
+    pub(crate) fn live(self) -> Self {
+        self.declared(Some(true))
+    }
+
+    /// The store's own word on whether it is live.
+    pub(crate) fn declared(mut self, live: Option<bool>) -> Self {
+        self.0.declared_live = live;
+        self
+    }
+
+    pub(crate) fn started(mut self, at: Moment) -> Self {
+        self.0.started_at = at;
+        self
+    }
+
+    pub(crate) fn active_ago(self, text: &str) -> Self {
+        self.active(Moment::At(ago(text)))
+    }
+
+    pub(crate) fn active(mut self, at: Moment) -> Self {
+        self.0.last_activity_at = at;
+        self
+    }
+
+    pub(crate) fn ended_ago(self, text: &str) -> Self {
+        self.ended(Moment::At(ago(text)))
+    }
+
+    pub(crate) fn ended(mut self, at: Moment) -> Self {
+        self.0.ended_at = at;
+        self
+    }
+
+    /// The store holds `what` where its last activity should be.
+    pub(crate) fn activity_unreadable(self, what: &str) -> Self {
+        self.active(Moment::Unreadable(what.to_owned()))
+    }
+}

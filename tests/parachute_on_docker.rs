@@ -1,0 +1,206 @@
+//! Parachute's containers and sessions on a real engine: an old config hash never costs a session its container.
+
+#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+
+mod support;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use support::engine::{ContainerBuilder, RealEngine, Scene};
+use support::native::{container, evidence, reasons, statuses};
+use support::program::Home;
+use support::stores::{ParachuteStore, fingerprint};
+
+/// The hashes of `parachute-sandbox:latest:512m:1.0` and of what came after it.
+const OLD: &str = "6820ef2d765a";
+const NEW: &str = "5de99fd81fbd";
+
+fn vault(home: &Home) -> PathBuf {
+    home.path().join("Parachute/Chat/sessions.db")
+}
+
+/// `parachute-ws-SLUG` as of PR 96.
+fn workspace<'scene>(scene: &'scene Scene<'_>, slug: &str, hash: &str) -> ContainerBuilder<'scene> {
+    let name = format!("parachute-ws-{slug}");
+    scene.container(name).label("app", "parachute").label("workspace", slug).label("config_hash", hash)
+}
+
+fn status(home: &Home, engine: &RealEngine, exit: i32, arguments: &[&str]) -> Value {
+    let mut program = home.sandkeeper(["--host", engine.endpoint(), "--min-age", "0s", "status", "--json"]);
+    for argument in arguments {
+        program = program.arg(argument);
+    }
+    program.run().expect_exit(exit).json()
+}
+
+#[track_caller]
+fn expect(report: &Value, name: &str, status: &str, outdated: bool, reason: &str) {
+    let found = container(report, name);
+    assert_eq!((&found["status"], &found["outdated"]), (&status.into(), &outdated.into()), "{found:#}");
+    assert!(reasons(found).contains(reason), "{name} lacks the reason {reason:?}: {found:#}");
+    assert_eq!(found["system"], "parachute");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn an_old_config_hash_makes_a_container_stale_only_when_no_session_lives_in_it() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let store = ParachuteStore::create(vault(&home));
+    workspace(&scene, "atlas", OLD).running();
+    workspace(&scene, "borealis", OLD).running();
+    workspace(&scene, "cygnus", OLD).running();
+    workspace(&scene, "dorado", NEW).running();
+    store.session("9f2c6b1e-atlas").workspace("atlas").title("Trip").accessed_ago(30).insert();
+    store.session("cygnus-1").workspace("cygnus").accessed_ago(3600).insert();
+    store.session("dorado-1").workspace("dorado").accessed_ago(3600).insert();
+    let before = fingerprint(store.path());
+
+    let report = status(&home, &engine, 0, &[]);
+    let old = format!("config {OLD} is not {NEW} (the newest container's)");
+    expect(&report, "parachute-ws-atlas", "active", true, "session 9f2c6b1e-atlas (Trip) was active ");
+    expect(&report, "parachute-ws-atlas", "active", true, &old);
+    expect(&report, "parachute-ws-borealis", "stale", true, &old);
+    expect(&report, "parachute-ws-cygnus", "stale", true, &old);
+    expect(&report, "parachute-ws-dorado", "idle", false, "1 session claims it, none is live");
+    assert_eq!(container(&report, "parachute-ws-atlas")["workspace"], "atlas");
+
+    for expected in [OLD.to_owned(), format!("parachute={OLD}")] {
+        let report = status(&home, &engine, 0, &["--expect-hash", &expected]);
+        expect(&report, "parachute-ws-atlas", "active", false, "");
+        expect(&report, "parachute-ws-borealis", "orphaned", false, "no session claims it");
+        expect(&report, "parachute-ws-cygnus", "idle", false, "");
+        expect(&report, "parachute-ws-dorado", "stale", true, "(the expected one)");
+    }
+
+    // A turn runs through exec, however long ago the session was accessed.
+    let exec = scene.exec(container(&report, "parachute-ws-cygnus")["id"].as_str().unwrap());
+    let report = status(&home, &engine, 0, &[]);
+    expect(&report, "parachute-ws-cygnus", "active", true, "1 command running in it (exec)");
+    exec.end();
+    assert_eq!(fingerprint(store.path()), before);
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn sessions_without_a_workspace_live_in_the_default_container() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let store = ParachuteStore::create(vault(&home));
+    scene
+        .container("parachute-default")
+        .label("app", "parachute")
+        .label("type", "default")
+        .label("config_hash", OLD)
+        .running();
+    // A session outside of any sandbox claims nothing.
+    store.session("direct").trust(Some("direct")).accessed_ago(5).insert();
+    let report = status(&home, &engine, 0, &[]);
+    expect(&report, "parachute-default", "orphaned", false, "no session claims it");
+    assert_eq!(report["lost"].as_array().unwrap().len(), 0, "{report:#}");
+
+    store.session("boxed").accessed_ago(5).insert();
+    let report = status(&home, &engine, 0, &[]);
+    expect(&report, "parachute-default", "active", false, "session boxed was active");
+    assert_eq!(container(&report, "parachute-default")["workspace"], "default");
+
+    store.archive("boxed");
+    let report = status(&home, &engine, 0, &[]);
+    expect(&report, "parachute-default", "idle", false, "1 session claims it, none is live, it has ended");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn an_archived_session_is_over_however_recently_it_was_accessed() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let store = ParachuteStore::create(vault(&home));
+    workspace(&scene, "atlas", OLD).running();
+    workspace(&scene, "newest", NEW).running();
+    store.session("a1").workspace("atlas").accessed_ago(1).insert();
+    expect(&status(&home, &engine, 0, &[]), "parachute-ws-atlas", "active", true, "a1");
+    store.archive("a1");
+    expect(&status(&home, &engine, 0, &[]), "parachute-ws-atlas", "stale", true, "config");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_live_session_without_its_container_has_lost_it() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let store = ParachuteStore::create(vault(&home));
+    workspace(&scene, "atlas", NEW).running();
+    store.session("here").workspace("atlas").accessed_ago(5).insert();
+    store.session("gone").workspace("borealis").accessed_ago(5).insert();
+    store.session("gone-quiet").workspace("cygnus").accessed_ago(7200).insert();
+    let report = status(&home, &engine, 0, &[]);
+    let lost = report["lost"].as_array().unwrap();
+    assert_eq!(lost.len(), 1, "a quiet session gets its container when it goes on: {report:#}");
+    assert_eq!((&lost[0]["session"], &lost[0]["workspace"]), (&"gone".into(), &"borealis".into()));
+    assert_eq!(lost[0]["container"], "parachute-ws-borealis");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn containers_whose_sessions_are_behind_http_are_unknown_and_foreign_names_never_appear() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let _store = ParachuteStore::create(vault(&home));
+    for (name, kind) in [("parachute-env-lab", "env"), ("parachute-session-0123456789ab", "session")] {
+        scene
+            .container(name)
+            .label("app", "parachute")
+            .label("type", kind)
+            .label("config_hash", NEW)
+            .exited();
+    }
+    for name in ["my-parachute-ws-x", "parachute", "parachute-ws-"] {
+        scene.container(name).label("app", "parachute").exited();
+    }
+    scene.container("parachute-ws-bare").exited();
+    let report = status(&home, &engine, 0, &[]);
+    assert_eq!(statuses(&report).len(), 2, "{report:#}");
+    for name in ["parachute-env-lab", "parachute-session-0123456789ab"] {
+        expect(&report, name, "unknown", false, "behind Parachute's HTTP interface");
+    }
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn the_february_form_without_hashes_and_trust_levels_is_understood() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let store = ParachuteStore::create(vault(&home));
+    store.session("s1").workspace("atlas").accessed_ago(5).insert();
+    store.execute("ALTER TABLE sessions DROP COLUMN trust_level; DROP TABLE container_envs");
+    scene.container("parachute-ws-atlas").label("app", "parachute").label("workspace", "atlas").running();
+    scene.container("parachute-ws-quiet").label("app", "parachute").label("workspace", "quiet").running();
+    let report = status(&home, &engine, 0, &[]);
+    expect(&report, "parachute-ws-atlas", "active", false, "s1");
+    expect(&report, "parachute-ws-quiet", "orphaned", false, "no session claims it");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_vault_elsewhere_is_named_with_db_and_a_missing_one_makes_everything_unknown() {
+    let engine = RealEngine::docker().exclusive();
+    let scene = engine.scene();
+    let home = Home::new();
+    let store = ParachuteStore::create(home.path().join("elsewhere/sessions.db"));
+    store.session("s1").workspace("atlas").accessed_ago(5).insert();
+    workspace(&scene, "atlas", OLD).running();
+    let report = status(&home, &engine, 4, &[]);
+    let usual = vault(&home).display().to_string();
+    expect(&report, "parachute-ws-atlas", "unknown", false, &usual);
+    assert_eq!(evidence(&report, "sessions")["path"], usual);
+    let named = format!("parachute={}", store.path().display());
+    expect(&status(&home, &engine, 0, &["--db", &named]), "parachute-ws-atlas", "active", false, "s1");
+}
