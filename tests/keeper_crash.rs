@@ -1,6 +1,8 @@
 //! A keeper that is killed in the middle, on real engines: whoever comes next says exactly how far it had come and what
 //! the engine says now, once, and repeats nothing by itself.
 
+#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+
 mod support;
 
 use support::engine::RealEngine;
