@@ -254,7 +254,9 @@ impl Keeper {
             if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
                 reason = format!("{reason} (and it could not be journalled: {fault})");
             }
-            if let (Ending::Removed | Ending::AlreadyGone, Some(id)) = (ended.ending, &item.id) {
+            if let (Ending::Removed | Ending::AlreadyGone, Some(id)) = (ended.ending, &item.id)
+                && checker.mark_on(id).is_some()
+            {
                 // A mark on what is gone is tidied up again by the next run if this fails.
                 let _ = self.journal.clear_mark(&self.host, id).await;
             }

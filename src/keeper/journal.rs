@@ -3,6 +3,7 @@
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -80,12 +81,19 @@ impl Drop for Journal {
     }
 }
 
+/// Nothing is held up by the outcome of what is over, so outcomes wait this long for others to share a sync with.
+const OUTCOMES_WAIT: Duration = Duration::from_millis(5);
+
 fn write_all(mut state: State, queue: &mpsc::Receiver<Request>) {
     while let Ok(first) = queue.recv() {
         let mut steps = Vec::new();
         let mut replies = Vec::new();
+        let until = Instant::now() + OUTCOMES_WAIT;
+        let mut somebody_waits = false;
+        let mut next = Some(first);
         // Whoever asked and left needs no answer.
-        for request in std::iter::once(first).chain(queue.try_iter()) {
+        while let Some(request) = next {
+            somebody_waits |= !matches!(request, Request::Step(_, Step::Outcome, ..));
             match request {
                 Request::Begin(plan, items, reply) => {
                     let _ = reply.send(state.begin(&plan, &items));
@@ -100,6 +108,10 @@ fn write_all(mut state: State, queue: &mpsc::Receiver<Request>) {
                 Request::ClearMark(host, container, reply) => {
                     let _ = reply.send(state.clear_mark(&host, &container));
                 }
+            }
+            next = queue.try_recv().ok();
+            if next.is_none() && !somebody_waits {
+                next = queue.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
             }
         }
         if !steps.is_empty() {

@@ -169,12 +169,12 @@ impl State {
     pub fn write_steps(&mut self, steps: &[(i64, Step, String)]) -> Result<(), StateFault> {
         let mut write = || -> rusqlite::Result<()> {
             let transaction = self.connection.transaction()?;
+            let mut insert = transaction
+                .prepare_cached("INSERT INTO steps (item, at, step, detail) VALUES (?1, ?2, ?3, ?4)")?;
             for (item, step, detail) in steps {
-                transaction.execute(
-                    "INSERT INTO steps (item, at, step, detail) VALUES (?1, ?2, ?3, ?4)",
-                    params![item, Timestamp::now().to_string(), step.as_str(), detail],
-                )?;
+                insert.execute(params![item, Timestamp::now().to_string(), step.as_str(), detail])?;
             }
+            drop(insert);
             transaction.commit()
         };
         let written = write();
