@@ -52,7 +52,7 @@ pub(crate) fn image_inspect(id: &str, tags: &[&str], labels: &[(&str, &str)]) ->
 }
 
 /// One container, as facts from which both the list row and the inspection follow.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) id: String,
     pub(crate) name: String,
