@@ -74,8 +74,11 @@ fn judge_all(
         };
         let of_system: Vec<Verdict> = candidates
             .iter()
-            .zip(joined.claimed)
-            .map(|(candidate, claimed)| judge.verdict(candidate, &claimed))
+            .zip(joined.claimed.iter().zip(joined.sought_by))
+            .map(|(candidate, (claimed, sought_by))| Verdict {
+                sought_by,
+                ..judge.verdict(candidate, claimed)
+            })
             .collect();
         verdicts.brakes.extend(brake(system, &of_system, policy));
         verdicts.containers.extend(of_system);
@@ -143,6 +146,7 @@ impl Judge<'_> {
             status,
             outdated: is_outdated,
             persistent: self.system.profile.persistence_of(container).unwrap_or(true),
+            sought_by: None,
             quiet_since: newest_sign_of_use(container, claimed),
             running_execs,
             claims: Arc::clone(&claimed.claims),

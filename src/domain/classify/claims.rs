@@ -69,6 +69,9 @@ impl Claimed {
 /// Claims per candidate, in their order, and the sessions whose container is gone.
 pub(super) struct Joined {
     pub(super) claimed: Vec<Claimed>,
+    /// Per candidate: a session that may be live, and whose container is not there under the name it gives. It may be in
+    /// this one, under another name.
+    pub(super) sought_by: Vec<Option<String>>,
     pub(super) lost: Vec<Lost>,
 }
 
@@ -90,37 +93,31 @@ pub(super) fn join(
     let mut judged: Vec<Judged<'_>> = Vec::with_capacity(count);
     let mut claims: Vec<(usize, usize)> = Vec::with_capacity(count);
     let mut lost = Vec::new();
+    let mut sought: HashMap<usize, String> = HashMap::new();
     for store in stores {
         for session in store.sessions.value.iter() {
             let liveness = session.liveness(profile.live, now);
             let before = claims.len();
             let mut missing = None;
-            let mut placed = false;
             for (link, groups) in profile.links.iter().zip(&keys.groups) {
                 let fill = |template| fill_from_session(template, session, &store.captures);
-                let named = link.unless.as_ref().and_then(fill);
-                let is_there = |name: &str| present.is_some_and(|present| present.contains(name));
-                let excluded = match (&named, &liveness) {
-                    (None, _) => false,
-                    // What a session that may be live is in goes by another name than it thinks: then it may be in any.
-                    (Some(name), Liveness::Live { .. } | Liveness::Unclear(_)) => is_there(name),
-                    (Some(_), Liveness::Quiet | Liveness::Ended) => true,
-                };
-                if excluded {
+                let Some(key) = fill(&link.session) else { continue };
+                if let Some(named) = link.unless.as_ref().and_then(fill) {
+                    let may_be_live = matches!(liveness, Liveness::Live { .. } | Liveness::Unclear(_));
+                    let is_there = present.is_some_and(|present| present.contains(named.as_ref()));
+                    if let (true, false, Some(group)) = (may_be_live, is_there, groups.get(&key)) {
+                        sought.entry(*group).or_insert_with(|| session.id.clone());
+                    }
                     continue;
                 }
-                let Some(key) = fill(&link.session) else { continue };
                 match groups.get(&key) {
-                    Some(group) => {
-                        claims.push((*group, judged.len()));
-                        placed |= named.is_none();
-                    }
+                    Some(group) => claims.push((*group, judged.len())),
                     None if is_needed(link.lost, &liveness) => missing = missing.or(Some(key)),
                     None => {}
                 }
             }
             let links = claims.len() - before;
-            if let (false, Some(key)) = (placed, missing)
+            if let (0, Some(key)) = (links, missing)
                 && present.is_some_and(|present| !present.contains(key.as_ref()))
             {
                 lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
@@ -130,7 +127,10 @@ pub(super) fn join(
     }
     lost.sort_by(|a, b| (&a.workspace, &a.session).cmp(&(&b.workspace, &b.session)));
     let members = Lists::sorted(keys.containers.len(), &claims);
+    let sought_by =
+        |candidate| keys.of_candidate.get(candidate).iter().find_map(|group| sought.get(group).cloned());
     Joined {
+        sought_by: (0..candidates.len()).map(sought_by).collect(),
         claimed: Sums { containers: &keys.containers, members, judged }.of_all(&keys.of_candidate),
         lost,
     }
