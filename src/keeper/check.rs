@@ -88,6 +88,8 @@ impl Checker {
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
     pub(super) async fn check(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
         let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
+        // The inspect comes last: reading the stores can take a while, in which a command may begin to run in it.
+        let systems = self.fresh_systems().await;
         let mut inspected = self.engine.inspect(id).await;
         if matches!(inspected, Err(EngineFault::Status { .. })) {
             // Podman fails on a container that goes while it is looked at; a second look finds it gone.
@@ -108,7 +110,6 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        let systems = self.fresh_systems().await;
         self.judge(item, planned, container, systems)
     }
 
