@@ -4,8 +4,9 @@
 mod journal;
 mod marks;
 
+use std::fmt::Write as _;
 use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +65,16 @@ CREATE TABLE marks (
 pub struct State {
     connection: Connection,
     path: PathBuf,
+    /// What the file looked like when it was opened as one that nobody is writing to.
+    settled: Option<Look>,
+}
+
+/// Enough of a file to tell that somebody wrote to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    length: u64,
+    modified: (i64, i64),
+    inode: u64,
 }
 
 impl State {
@@ -87,11 +98,18 @@ impl State {
         let path = folder.join("state.db");
         let mut options = std::fs::OpenOptions::new();
         options.create(true).append(true).mode(0o600);
-        options.open(&path).map_err(|error| unusable(error.to_string()))?;
-        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, true)
+        let file = options.open(&path).map_err(|error| unusable(error.to_string()))?;
+        let mode = file.metadata().map_err(|error| unusable(error.to_string()))?.permissions().mode();
+        if mode & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))
+                .map_err(|error| unusable(error.to_string()))?;
+        }
+        drop(file);
+        Self::connect(path, Access::Write)
     }
 
-    /// Opens the state for reading; `None` when there is none yet.
+    /// Opens the state for reading; `None` when there is none yet. As long as nobody has it open for writing, nothing is
+    /// written: the usual way to read a database with a write-ahead log leaves files beside it.
     pub fn open_to_read(folder: &Path) -> Result<Option<Self>, StateFault> {
         let path = folder.join("state.db");
         match std::fs::metadata(&path) {
@@ -105,13 +123,25 @@ impl State {
                 });
             }
         }
-        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, false).map(Some)
+        let access = settled_look(&path).map_or(Access::Read, Access::ReadSettled);
+        Self::connect(path, access).map(Some)
     }
 
-    fn connect(path: PathBuf, flags: OpenFlags, write: bool) -> Result<Self, StateFault> {
+    fn connect(path: PathBuf, access: Access) -> Result<Self, StateFault> {
         let fault = |why: String| StateFault::Database { path: path.display().to_string(), why };
+        let write = matches!(access, Access::Write);
         let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = match access {
+                Access::Write => {
+                    Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?
+                }
+                Access::Read => Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+                Access::ReadSettled(_) => {
+                    let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                    Connection::open_with_flags(immutable_uri(&path), flags)?
+                }
+            };
             connection.busy_timeout(Duration::from_secs(5))?;
             if write {
                 connection.pragma_update(None, "journal_mode", "wal")?;
@@ -134,12 +164,65 @@ impl State {
                 )));
             }
         }
-        Ok(Self { connection, path })
+        let settled = match access {
+            Access::ReadSettled(look) => Some(look),
+            Access::Read | Access::Write => None,
+        };
+        Ok(Self { connection, path, settled })
+    }
+
+    /// Reads. What was read while somebody began to write is read again, the usual way.
+    fn reading<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StateFault> {
+        let answer = read(&self.connection);
+        if self.settled.is_some() && settled_look(&self.path) != self.settled {
+            let again = Self::connect(self.path.clone(), Access::Read)?;
+            return read(&again.connection).map_err(|error| self.fault(&error));
+        }
+        answer.map_err(|error| self.fault(&error))
     }
 
     fn fault(&self, error: &rusqlite::Error) -> StateFault {
         StateFault::Database { path: self.path.display().to_string(), why: error.to_string() }
     }
+}
+
+/// How the database is opened.
+#[derive(Clone, Copy, Debug)]
+enum Access {
+    Write,
+    Read,
+    /// Without locks and without a trace, while the file looks like this.
+    ReadSettled(Look),
+}
+
+/// The file's look, if all of the database is in it: nobody has written to its log since it was last tidied up.
+fn settled_look(path: &Path) -> Option<Look> {
+    let log = PathBuf::from(format!("{}-wal", path.display()));
+    let unwritten = match std::fs::metadata(log) {
+        Ok(log) => log.len() == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let file = std::fs::metadata(path).ok()?;
+    let modified = (file.mtime(), file.mtime_nsec());
+    unwritten.then(|| Look { length: file.len(), modified, inode: file.ino() })
+}
+
+/// The path as SQLite wants it in a URI, every unusual byte escaped.
+fn immutable_uri(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            other => {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{other:02x}");
+            }
+        }
+    }
+    uri + "?immutable=1"
 }
 
 /// Two programs may come here at once; only one makes the tables.

@@ -1,6 +1,8 @@
 //! Many containers at once, on real engines: failures that stop nobody else, several keepers, the brake, interruption, and
 //! what is sent to the engine.
 
+#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! What changes between planning and acting, and while acting, on real engines behind a proxy: whoever comes in time is
 //! left alone, whoever comes during the stop gets the container back.
 
+#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+
 mod support;
 
 use std::path::{Path, PathBuf};

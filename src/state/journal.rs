@@ -1,7 +1,7 @@
 //! The journal: who intended what, when, on which evidence, and what came of each step. Written before and after.
 
 use jiff::Timestamp;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::{State, StateFault};
@@ -183,8 +183,8 @@ impl State {
 
     /// Items on this host that were begun and never came to an outcome.
     pub fn unfinished(&self, host: &str) -> Result<Vec<Unfinished>, StateFault> {
-        let read = || -> rusqlite::Result<Vec<Unfinished>> {
-            let mut statement = self.connection.prepare(
+        self.reading(|connection| {
+            let mut statement = connection.prepare(
                 "SELECT i.id, i.container, i.name, i.action, p.at, p.who, \
                         (SELECT step FROM steps WHERE item = i.id ORDER BY id DESC LIMIT 1) \
                  FROM items AS i JOIN plans AS p ON p.id = i.plan \
@@ -203,51 +203,49 @@ impl State {
                 })
             })?;
             rows.collect()
-        };
-        read().map_err(|error| self.fault(&error))
+        })
     }
 
     /// What was done, oldest first, from `since` on.
     pub fn log(&self, since: Option<Timestamp>) -> Result<Vec<LogEntry>, StateFault> {
-        self.read_log(since).map_err(|error| self.fault(&error))
+        self.reading(|connection| read_log(connection, since))
     }
+}
 
-    fn read_log(&self, since: Option<Timestamp>) -> rusqlite::Result<Vec<LogEntry>> {
-        let mut statement = self.connection.prepare(
-            "SELECT p.at, p.host, p.who, p.intent, i.container, i.name, i.system, i.workspace, i.status, i.action, \
-                    i.reason, i.id FROM items AS i JOIN plans AS p ON p.id = i.plan ORDER BY i.id",
-        )?;
-        let mut steps =
-            self.connection.prepare("SELECT at, step, detail FROM steps WHERE item = ?1 ORDER BY id")?;
-        let mut rows = statement.query([])?;
-        let mut entries = Vec::new();
-        while let Some(row) = rows.next()? {
-            let at: String = row.get(0)?;
-            let too_old = since.is_some_and(|since| at.parse::<Timestamp>().is_ok_and(|at| at < since));
-            if too_old {
-                continue;
-            }
-            let of_item = steps.query_map([row.get::<_, i64>(11)?], |row| {
-                Ok(LogStep { at: row.get(0)?, step: row.get(1)?, detail: row.get(2)? })
-            })?;
-            let of_item: Vec<LogStep> = of_item.collect::<rusqlite::Result<_>>()?;
-            let outcome = of_item.iter().find(|step| step.step == Step::Outcome.as_str());
-            entries.push(LogEntry {
-                at,
-                host: row.get(1)?,
-                who: row.get(2)?,
-                intent: row.get(3)?,
-                container: row.get(4)?,
-                name: row.get(5)?,
-                system: row.get(6)?,
-                workspace: row.get(7)?,
-                status: row.get(8)?,
-                action: row.get(9)?,
-                reason: row.get(10)?,
-                outcome: outcome.map(|step| step.detail.clone()),
-                steps: of_item,
-            });
+fn read_log(connection: &Connection, since: Option<Timestamp>) -> rusqlite::Result<Vec<LogEntry>> {
+    let mut statement = connection.prepare(
+        "SELECT p.at, p.host, p.who, p.intent, i.container, i.name, i.system, i.workspace, i.status, i.action, \
+                i.reason, i.id FROM items AS i JOIN plans AS p ON p.id = i.plan ORDER BY i.id",
+    )?;
+    let mut steps = connection.prepare("SELECT at, step, detail FROM steps WHERE item = ?1 ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        let at: String = row.get(0)?;
+        let too_old = since.is_some_and(|since| at.parse::<Timestamp>().is_ok_and(|at| at < since));
+        if too_old {
+            continue;
         }
-        Ok(entries)
+        let of_item = steps.query_map([row.get::<_, i64>(11)?], |row| {
+            Ok(LogStep { at: row.get(0)?, step: row.get(1)?, detail: row.get(2)? })
+        })?;
+        let of_item: Vec<LogStep> = of_item.collect::<rusqlite::Result<_>>()?;
+        let outcome = of_item.iter().find(|step| step.step == Step::Outcome.as_str());
+        entries.push(LogEntry {
+            at,
+            host: row.get(1)?,
+            who: row.get(2)?,
+            intent: row.get(3)?,
+            container: row.get(4)?,
+            name: row.get(5)?,
+            system: row.get(6)?,
+            workspace: row.get(7)?,
+            status: row.get(8)?,
+            action: row.get(9)?,
+            reason: row.get(10)?,
+            outcome: outcome.map(|step| step.detail.clone()),
+            steps: of_item,
+        });
     }
+    Ok(entries)
 }

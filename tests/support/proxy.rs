@@ -235,9 +235,10 @@ fn serve(shared: &Shared, engine: &Path, stream: &UnixStream) -> io::Result<()> 
         _ => {}
     }
     if request.mutates() && gone(stream)? {
-        return abandon(shared, &request);
+        abandon(shared, &request);
+        return Ok(());
     }
-    (&*stream).write_all(&answer).or_else(|_| abandon(shared, &request))
+    (&*stream).write_all(&answer).inspect_err(|_| abandon(shared, &request))
 }
 
 fn chosen(shared: &Shared, request: &Request) -> Option<Act> {
@@ -255,18 +256,17 @@ fn chosen(shared: &Shared, request: &Request) -> Option<Act> {
 fn wait_at(shared: &Shared, gate: &Gate, request: &Request, stream: &UnixStream) -> io::Result<()> {
     while !gate.is_open() && !shared.closing.load(Ordering::SeqCst) {
         if gone(stream)? {
-            abandon(shared, request)?;
+            abandon(shared, request);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
     }
     Ok(())
 }
 
-fn abandon(shared: &Shared, request: &Request) -> io::Result<()> {
+fn abandon(shared: &Shared, request: &Request) {
     if !shared.closing.load(Ordering::SeqCst) {
         shared.abandoned.lock().unwrap().push(request.to_string());
     }
-    Ok(())
 }
 
 /// The engine's whole answer, as it came.

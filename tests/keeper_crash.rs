@@ -1,0 +1,176 @@
+//! A keeper that is killed in the middle, on real engines: whoever comes next says exactly how far it had come and what
+//! the engine says now, once, and repeats nothing by itself.
+
+#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+
+mod support;
+
+use support::engine::RealEngine;
+use support::kept::KeptHost;
+use support::proxy::Proxy;
+use support::scripted::Gate;
+use support::{on_both_engines, seconds, wait_until};
+
+on_both_engines![
+    killed_before_anything_was_done,
+    killed_before_the_stop_reached_the_engine,
+    killed_after_the_engine_had_stopped_it,
+    killed_between_the_stop_and_the_removal,
+    killed_before_the_removal_reached_the_engine,
+    killed_after_the_engine_had_removed_it,
+    killed_before_the_removal_was_confirmed,
+    killed_before_a_rescue_reached_the_engine,
+    killed_with_many_in_flight,
+];
+
+/// What the engine has heard of the request by the time the keeper is killed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Nothing,
+    Everything,
+}
+
+/// Which request the keeper is killed at, and what the next one must say.
+struct Crash {
+    method: &'static str,
+    path: &'static str,
+    nth: usize,
+    heard: Hold,
+    reached: &'static str,
+    now: &'static str,
+    /// How often each kind of request reached the proxy by then: stop, delete, start.
+    mutations: [usize; 3],
+}
+
+fn crash(engine: &RealEngine, crash: &Crash) {
+    let proxy = Proxy::before(engine.socket());
+    let host = KeptHost::through(engine, &proxy.endpoint());
+    let id = host.outdated("atlas").running();
+    let bystander = host.current("bystander").running();
+    host.store.session("s1", "atlas").ended_ago(60).insert();
+    if crash.path == "start" {
+        let path = host.store.path().to_owned();
+        proxy.when("POST", &format!("/containers/{id}/stop")).before(move |_| {
+            let connection = rusqlite::Connection::open(&path).unwrap();
+            connection.execute_batch("UPDATE sessions SET status = 'active', ended_at = NULL").unwrap();
+        });
+    }
+    let path = format!("/containers/{id}{}{}", if crash.path.is_empty() { "" } else { "/" }, crash.path);
+    let request = proxy.when(crash.method, &path).nth(crash.nth);
+    let _gate = match crash.heard {
+        Hold::Nothing => request.hold(),
+        Hold::Everything => request.hold_answer(),
+    };
+    let keeper = host.acting("reconcile", &[]).spawn();
+    proxy.wait_for(crash.method, &path, crash.nth);
+    if crash.heard == Hold::Everything {
+        wait_until(seconds(30), "the engine has done it", || {
+            engine.state(&id).is_none_or(|state| state == "exited")
+        });
+    }
+    keeper.signal("KILL");
+    drop(keeper);
+    proxy.forget_rules();
+    if crash.path == "start" {
+        host.store.end("s1");
+    }
+
+    host.sandkeeper(["log"]).run().expect_exit(0).expect_stdout("unfinished");
+    let before = proxy.mutations().len();
+    let name = host.scene.name("bystander");
+    let next = host.sandkeeper(["undrain", &name]).run().expect_exit(0);
+    let told: Vec<&str> = next.stderr.lines().collect();
+    let expected = format!("was interrupted {}; the engine says it is {}", crash.reached, crash.now);
+    assert!(
+        told.len() == 1 && told[0].contains(&host.scene.name("atlas")) && told[0].ends_with(&expected),
+        "not told that it {expected:?}: {next}"
+    );
+    let again = host.sandkeeper(["undrain", &name]).run().expect_exit(0);
+    assert_eq!(again.stderr, "", "it was told twice");
+    assert_eq!(proxy.mutations().len(), before, "something was repeated: {:?}", proxy.mutations());
+    let log = host.sandkeeper(["log"]).run().expect_exit(0);
+    assert!(log.stdout.contains(&format!("interrupted {}", crash.reached)), "{log}");
+    let count = |method, path: &str| proxy.count(method, &format!("/containers/{id}{path}"));
+    let sent = [count("POST", "/stop"), count("DELETE", ""), count("POST", "/start")];
+    assert_eq!(sent, crash.mutations, "stops, removals and starts");
+
+    let finished = host.reconcile(&[]).expect_exit(0);
+    assert_eq!(finished.stderr, "", "it was told again");
+    assert!(!host.exists(&id) && host.exists(&bystander), "{finished}");
+}
+
+fn killed_before_anything_was_done(engine: &RealEngine) {
+    let (reached, now) = ("before anything was done", "running now");
+    let (path, nth, heard) = ("json", 2, Hold::Nothing);
+    crash(engine, &Crash { method: "GET", path, nth, heard, reached, now, mutations: [0, 0, 0] });
+}
+
+fn killed_before_the_stop_reached_the_engine(engine: &RealEngine) {
+    let (reached, now) = ("after a stop was asked for", "running now");
+    let (path, nth, heard) = ("stop", 1, Hold::Nothing);
+    crash(engine, &Crash { method: "POST", path, nth, heard, reached, now, mutations: [1, 0, 0] });
+}
+
+fn killed_after_the_engine_had_stopped_it(engine: &RealEngine) {
+    let (reached, now) = ("after a stop was asked for", "exited now");
+    let (path, nth, heard) = ("stop", 1, Hold::Everything);
+    crash(engine, &Crash { method: "POST", path, nth, heard, reached, now, mutations: [1, 0, 0] });
+}
+
+fn killed_between_the_stop_and_the_removal(engine: &RealEngine) {
+    let (reached, now) = ("after it was stopped", "exited now");
+    let (path, nth, heard) = ("json", 3, Hold::Nothing);
+    crash(engine, &Crash { method: "GET", path, nth, heard, reached, now, mutations: [1, 0, 0] });
+}
+
+fn killed_before_the_removal_reached_the_engine(engine: &RealEngine) {
+    let (reached, now) = ("after its removal was asked for", "exited now");
+    let (path, nth, heard) = ("", 1, Hold::Nothing);
+    crash(engine, &Crash { method: "DELETE", path, nth, heard, reached, now, mutations: [1, 1, 0] });
+}
+
+fn killed_after_the_engine_had_removed_it(engine: &RealEngine) {
+    let (reached, now) = ("after its removal was asked for", "gone");
+    let (path, nth, heard) = ("", 1, Hold::Everything);
+    crash(engine, &Crash { method: "DELETE", path, nth, heard, reached, now, mutations: [1, 1, 0] });
+}
+
+fn killed_before_the_removal_was_confirmed(engine: &RealEngine) {
+    let (reached, now) = ("after its removal was asked for", "gone");
+    let (path, nth, heard) = ("json", 4, Hold::Nothing);
+    crash(engine, &Crash { method: "GET", path, nth, heard, reached, now, mutations: [1, 1, 0] });
+}
+
+fn killed_before_a_rescue_reached_the_engine(engine: &RealEngine) {
+    let (reached, now) = ("after a start was asked for, to undo the stop", "exited now");
+    let (path, nth, heard) = ("start", 1, Hold::Nothing);
+    crash(engine, &Crash { method: "POST", path, nth, heard, reached, now, mutations: [1, 0, 1] });
+}
+
+fn killed_with_many_in_flight(engine: &RealEngine) {
+    let proxy = Proxy::before(engine.socket());
+    let host = KeptHost::through(engine, &proxy.endpoint());
+    let ids: Vec<String> = (0..12).map(|number| host.current(&format!("n{number}")).exited()).collect();
+    host.store.session("s1", "bystander").insert();
+    host.current("bystander").running();
+    // One goes, the others wait at the engine's door.
+    let _gates: Vec<Gate> = (2..=12).map(|nth| proxy.when("DELETE", "/*").nth(nth).hold()).collect();
+    let keeper = host.acting("reconcile", &["--override-brake", "12"]).spawn();
+    wait_until(seconds(30), "one is removed and the others are on their way", || {
+        proxy.count("DELETE", "/*") >= 5 && host.scene.containers().len() == 12
+    });
+    keeper.signal("KILL");
+    drop(keeper);
+    proxy.forget_rules();
+    let next = host.sandkeeper(["undrain", &host.scene.name("bystander")]).run().expect_exit(0);
+    let left = ids.iter().filter(|id| host.exists(id)).count();
+    assert_eq!(left, 11);
+    for id in ids.iter().filter(|id| host.exists(id)) {
+        let lines: Vec<&str> = next.stderr.lines().filter(|line| line.contains(&id[..12])).collect();
+        let named = lines.len() == 1 && lines[0].ends_with("the engine says it is exited now");
+        assert!(named, "{id} is left half-done and not named once: {next}");
+    }
+    let finished = host.reconcile(&["--override-brake", "11"]).expect_exit(0);
+    assert_eq!(finished.json()["summary"]["removed"], 11, "{finished}");
+    assert_eq!(finished.stderr, "");
+}
