@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::domain::container::{Container, Row, UnreadableRow};
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
-use crate::domain::profile::{Match, Profile, Recognised};
+use crate::domain::profile::{Match, Profile, Recognised, SystemName};
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
 use crate::domain::template::{Field, Template};
 use crate::domain::verdict::{Status, Subject, Verdict};
@@ -57,12 +57,14 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
                     }
                     (Some((system, _, None)), None) => {
                         let why = Evidence::RowUnreadable("it has no name".to_owned());
-                        undecided.push(unjudged(container, Some(&system.profile), why));
+                        let subject = Subject::Container(Arc::clone(container));
+                        undecided.push(unjudged(subject, Some(system.profile.name.clone()), why));
                     }
                     (Some(first), Some(second)) => {
                         let all = [first, second].into_iter().chain(owners);
                         let names = all.map(|(system, ..)| system.profile.name.clone()).collect();
-                        undecided.push(unjudged(container, None, Evidence::Disputed(names)));
+                        let subject = Subject::Container(Arc::clone(container));
+                        undecided.push(unjudged(subject, None, Evidence::Disputed(names)));
                     }
                 }
             }
@@ -169,8 +171,15 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
             system = None;
         }
     }
-    Some(Verdict {
-        subject: Subject::Row(row.clone()),
+    Some(unjudged(Subject::Row(row.clone()), system, Evidence::RowUnreadable(row.problem.clone())))
+}
+
+/// The verdict on what no system can judge.
+fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verdict {
+    let inspection = subject.container().and_then(Container::inspection);
+    Verdict {
+        running_execs: inspection.map_or(0, |inspection| inspection.running_execs),
+        subject,
         system,
         workspace: None,
         status: Status::Unknown,
@@ -178,23 +187,6 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
         persistent: true,
         claims: Arc::default(),
         sought_by: None,
-        running_execs: 0,
-        quiet_since: None,
-        evidence: vec![Evidence::RowUnreadable(row.problem.clone())],
-    })
-}
-
-fn unjudged(container: &Arc<Container>, profile: Option<&Profile>, why: Evidence) -> Verdict {
-    Verdict {
-        subject: Subject::Container(Arc::clone(container)),
-        system: profile.map(|profile| profile.name.clone()),
-        workspace: None,
-        status: Status::Unknown,
-        outdated: false,
-        persistent: true,
-        claims: Arc::default(),
-        sought_by: None,
-        running_execs: container.inspection().map_or(0, |inspection| inspection.running_execs),
         quiet_since: None,
         evidence: vec![why],
     }
