@@ -135,10 +135,7 @@ fn a_container_started_again_lately_is_not_yet_quiet() {
 #[test]
 fn a_persistent_container_survives_the_end_of_its_sessions() {
     let facts = Facts::native().container(sandbox("box").persistent(true));
-    facts
-        .session(session("s1").uses("box").ended_ago("1h"))
-        .finds("box", Status::Idle)
-        .because("it has ended");
+    facts.session(session("s1").uses("box").ended_ago("1h")).finds("box", Status::Idle).because("all ended");
 }
 
 #[test]
