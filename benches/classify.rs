@@ -8,8 +8,9 @@ mod facts;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use facts::{Facts, sandbox, session};
+use facts::{Facts, ago, sandbox, session};
 use sandkeeper::domain::plan::Reconcile;
+use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::{Intent, classify, plan};
 
 const SIZES: [u32; 3] = [100, 1_000, 10_000];
@@ -106,13 +107,14 @@ fn host(containers: u32, workspace_of: impl Fn(u32) -> String) -> Facts {
             let mut row = session(&session_id(number, turn))
                 .workspace(&workspace_of(number))
                 .title("Refactor the parser")
+                .started(Moment::At(ago("6d")))
                 .active_ago(&format!("{}m", (number + turn) % 5_000));
             if turn % 5 == 1 {
                 row = row.uses(&format!("sandbox-{number}"));
             }
             facts = facts.session(match (number + turn) % 20 {
                 0 => row.live(),
-                1..10 => row.ended_ago("10m"),
+                1..10 => row.ended_ago(&format!("{}m", (number * 7 + turn) % 5_000)),
                 _ => row,
             });
         }

@@ -150,7 +150,7 @@ impl Keeper {
         Ok(self.journal.step(leftover.item, Step::Outcome, leftover.detail).await?)
     }
 
-    /// Takes away the marks of containers that are gone. Only a good list says that.
+    /// Takes away the marks of containers that are gone. A list that lacks one is a hint; the engine is asked for each.
     pub async fn tidy_marks(&self, snapshot: &Snapshot) -> Result<usize, KeeperFault> {
         if snapshot.engine.unusable(Timestamp::now(), self.policy.max_evidence_age).is_some() {
             return Ok(0);
@@ -164,11 +164,11 @@ impl Keeper {
                 Row::Unreadable(row) => row.id.as_ref(),
             })
             .collect();
-        let unreadable =
-            snapshot.engine.value.iter().any(|row| matches!(row, Row::Unreadable(row) if row.id.is_none()));
         let mut cleared = 0;
-        for id in snapshot.drains.keys().filter(|id| !unreadable && !present.contains(id)) {
-            cleared += usize::from(self.journal.clear_mark(&self.host, id).await?);
+        for id in snapshot.drains.keys().filter(|id| !present.contains(id)) {
+            if matches!(self.engine.inspect(id).await, Ok(None)) {
+                cleared += usize::from(self.journal.clear_mark(&self.host, id).await?);
+            }
         }
         Ok(cleared)
     }
@@ -211,7 +211,8 @@ impl Keeper {
             systems,
             self.policy.clone(),
             intent,
-            self.patience,
+            // The stores are read one after the other.
+            self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1),
         );
         let work = Semaphore::new(manner.concurrency.unwrap_or(8).max(1));
         let stops = Semaphore::new(manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1));

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use facts::{Facts, parachute, sandbox, session};
 use rusqlite::Connection;
+use sandkeeper::domain::plan::{Action, Intent, Reconcile};
 use sandkeeper::domain::snapshot::ImageFact;
 use sandkeeper::domain::{Session, Status};
 use sandkeeper::environment::Environment;
@@ -37,13 +38,19 @@ fn a_newer_container_in_doubt_leaves_the_current_config_undecided() {
 }
 
 #[test]
-fn a_live_session_whose_container_goes_by_another_name_protects_its_workspace() {
+fn a_live_session_whose_container_goes_by_another_name_keeps_bulk_from_its_workspace() {
     let facts = Facts::native()
         .container(sandbox("renamed").workspace("atlas").hash("old").created_ago("2d"))
+        .container(sandbox("other").workspace("borealis").hash("old").created_ago("2d"))
         .container(sandbox("newest").workspace("borealis").hash("new").created_ago("1d"))
         .session(session("s1").workspace("atlas").uses("box").live());
-    facts.finds("renamed", Status::Active).outdated(true);
-    assert_eq!(facts.verdicts().lost.len(), 1, "and what it asks for is missing all the same");
+    facts.finds("renamed", Status::Stale);
+    assert_eq!(facts.verdicts().lost.len(), 1, "what it asks for is missing");
+    let bulk = Intent::Reconcile(Reconcile { include_running_orphans: true, ..Reconcile::default() });
+    let kept = facts.planned(&bulk, "renamed");
+    assert_eq!(kept.action, Action::Keep);
+    assert!(kept.reason.to_string().contains("session s1"), "{}", kept.reason);
+    assert_eq!(facts.planned(&bulk, "other").action, Action::StopAndRemove);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use facts::{Facts, ago, bare, id_of, sandbox, session};
 use rstest::rstest;
 use sandkeeper::domain::Status;
 use sandkeeper::domain::container::UnreadableRow;
+use sandkeeper::domain::plan::{Action, Intent, Reconcile};
 use sandkeeper::domain::profile::LostRule;
 
 #[test]
@@ -51,15 +52,18 @@ fn a_session_found_through_another_link_is_not_lost() {
 }
 
 #[rstest]
-#[case::while_it_is_live(session("s1").live(), Status::Active)]
-#[case::while_nobody_can_tell(session("s1").declared(None), Status::Unknown)]
-#[case::not_when_it_is_quiet(session("s1"), Status::Orphaned)]
-fn a_session_whose_container_is_gone_protects_the_others_of_its_workspace(
+#[case::while_it_is_live(session("s1").live(), Action::Keep)]
+#[case::while_nobody_can_tell(session("s1").declared(None), Action::Keep)]
+#[case::not_when_it_is_quiet(session("s1"), Action::StopAndRemove)]
+fn a_session_whose_container_is_gone_keeps_bulk_from_the_others_of_its_workspace(
     #[case] row: facts::SessionRow,
-    #[case] status: Status,
+    #[case] action: Action,
 ) {
     let facts = Facts::native().container(sandbox("renamed").workspace("atlas"));
-    facts.session(row.uses("old-name").workspace("atlas")).finds("renamed", status);
+    let facts = facts.session(row.uses("old-name").workspace("atlas"));
+    facts.finds("renamed", Status::Orphaned);
+    let bulk = Intent::Reconcile(Reconcile { include_running_orphans: true, ..Reconcile::default() });
+    assert_eq!(facts.planned(&bulk, "renamed").action, action);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn sessions_without_a_workspace_live_in_the_default_container() {
 
     store.archive("boxed");
     let report = status(&home, &engine, 0, &[]);
-    expect(&report, "parachute-default", "idle", false, "1 session claims it, none is live, it has ended");
+    expect(&report, "parachute-default", "idle", false, "1 session claims it, none is live, all ended");
 }
 
 #[test]

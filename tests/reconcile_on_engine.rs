@@ -26,7 +26,7 @@ on_both_engines![
     a_container_named_as_the_id_of_a_removed_one_survives,
     only_the_workspace_that_was_named_is_reconciled,
     waiting_lasts_until_the_last_session_of_what_drains_has_ended,
-    a_container_that_removes_itself_when_it_stops_is_no_error,
+    a_container_that_removes_itself_when_it_stops_is_taken_only_by_name,
 ];
 
 fn a_stale_container_with_a_live_session_is_kept_untouched_and_goes_once_the_session_has_ended(
@@ -328,10 +328,13 @@ fn waiting_lasts_until_the_last_session_of_what_drains_has_ended(engine: &RealEn
     assert!(!host.exists(&id));
 }
 
-fn a_container_that_removes_itself_when_it_stops_is_no_error(engine: &RealEngine) {
+fn a_container_that_removes_itself_when_it_stops_is_taken_only_by_name(engine: &RealEngine) {
     let host = KeptHost::on(engine);
     let id = host.outdated("fleeting").option("--rm").running();
     let finished = host.reconcile(&[]).expect_exit(0);
+    host.expect_result(&finished, "fleeting", "kept", "--rm");
+    assert!(host.exists(&id));
+    let finished = host.acting("rm", &[&id]).run().expect_exit(0);
     let result = host.result(&finished.json(), "fleeting");
     assert!(["removed", "already_gone"].contains(&result.as_str()), "{finished}");
     assert!(!host.exists(&id));

@@ -111,7 +111,7 @@ fn every_status_appears_with_its_reasons_beside_a_database_in_use() {
     expect(&report, "busy", "active", "1 command running in it (exec)");
     expect(&report, "quiet", "idle", "quiet for ");
     expect(&report, "quiet-created", "idle", "1 session claims it, none is live");
-    expect(&report, "persistent-ended", "idle", "1 session claims it, none is live, it has ended");
+    expect(&report, "persistent-ended", "idle", "1 session claims it, none is live, all ended");
     expect(&report, "over", "stale", "not persistent, and its session has ended");
     expect(&report, "tired", "stale", "longer than its lifetime of 1s");
     expect(&report, "nobody-created", "orphaned", "no session claims it; created");

@@ -220,9 +220,9 @@ async fn wait_for_drained(
                 continue;
             }
         };
-        last.draining = verdicts.count(Status::Draining);
-        let policy = &house.settings.policy;
-        if last.draining > 0 && plan(&verdicts, intent, policy, Timestamp::now()).changes() == 0 {
+        let planned = plan(&verdicts, intent, &house.settings.policy, Timestamp::now());
+        last.draining = planned.items().iter().filter(|item| item.status == Status::Draining).count();
+        if last.draining > 0 && planned.changes() == 0 {
             continue;
         }
         let mut pass = site.pass(&snapshot, &verdicts, intent).await?;

@@ -6,9 +6,10 @@
 
 mod attribute;
 mod claims;
+mod hash;
 mod outdated;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 use attribute::{Candidate, attribute};
 use claims::{Claimed, join, names_present};
+use hash::QuickSet;
 use outdated::CurrentConfig;
 
 /// How many live sessions a verdict names before it only counts them.
@@ -53,7 +55,7 @@ pub fn classify_again(
 /// `present` holds every name and id on the engine, if they are known.
 fn judge_all(
     snapshot: &Snapshot,
-    present: Option<&HashSet<&str>>,
+    present: Option<&QuickSet<&str>>,
     policy: &Policy,
     now: Timestamp,
 ) -> Verdicts {
@@ -72,13 +74,12 @@ fn judge_all(
             current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
             images: &snapshot.images,
         };
-        let of_system: Vec<Verdict> = candidates
-            .iter()
-            .zip(joined.claimed)
-            .map(|(candidate, claimed)| judge.verdict(candidate, &claimed))
-            .collect();
-        verdicts.brakes.extend(brake(system, &of_system, policy));
-        verdicts.containers.extend(of_system);
+        let judged = verdicts.containers.len();
+        let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
+        verdicts.containers.extend(
+            of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),
+        );
+        verdicts.brakes.extend(brake(system, &verdicts.containers[judged..], policy));
         verdicts.lost.extend(joined.lost);
     }
     verdicts.containers.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
@@ -127,35 +128,38 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn verdict(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Verdict {
+    fn verdict(&self, candidate: Candidate<'_>, claimed: Claimed, sought_by: Option<String>) -> Verdict {
         let container = candidate.container;
         let running_execs = container.inspection().map_or(0, |inspection| inspection.running_execs);
-        let outdated = self.current_config.outdated(container, &self.system.profile, self.images);
-        let (status, mut evidence) = self.decide(candidate, claimed, running_execs, &outdated);
-        let is_outdated = outdated.iter().any(|reason| !matches!(reason, Evidence::ConfigUndecided));
-        if status != Status::Stale {
-            evidence.extend(outdated);
+        let mut outdated = self.current_config.outdated(container, &self.system.profile, self.images);
+        let is_outdated = outdated.iter().any(|reason| *reason != Evidence::ConfigUndecided);
+        let (status, mut evidence) = self.decide(&candidate, &claimed, running_execs, is_outdated);
+        if status == Status::Stale {
+            outdated.retain(|reason| *reason != Evidence::ConfigUndecided);
         }
+        evidence.append(&mut outdated);
         Verdict {
             subject: Subject::Container(Arc::clone(container)),
             system: Some(self.system.profile.name.clone()),
-            workspace: candidate.workspace.clone(),
+            workspace: candidate.workspace,
             status,
             outdated: is_outdated,
             persistent: self.system.profile.persistence_of(container).unwrap_or(true),
-            quiet_since: newest_sign_of_use(container, claimed),
+            sought_by,
+            quiet_since: newest_sign_of_use(container, &claimed),
             running_execs,
-            claims: Arc::clone(&claimed.claims),
+            claims: claimed.claims,
             evidence,
         }
     }
 
+    /// The status and its reasons; why it is outdated is added by the caller.
     fn decide(
         &self,
         candidate: &Candidate<'_>,
         claimed: &Claimed,
         running_execs: usize,
-        outdated: &[Evidence],
+        is_outdated: bool,
     ) -> (Status, Vec<Evidence>) {
         let container = candidate.container;
         let unknown = |why: Evidence| (Status::Unknown, vec![why]);
@@ -200,8 +204,8 @@ impl Judge<'_> {
         if let Some(doubt) = &self.store_doubt {
             return unknown(doubt.clone());
         }
-        if let Some(unclear) = claimed.unclear_liveness() {
-            return unknown(unclear);
+        if let Some(unclear) = &claimed.unclear_liveness {
+            return unknown(unclear.clone());
         }
         if let Some(step) = self.clock_step {
             return unknown(Evidence::ClockStepped(step));
@@ -211,10 +215,8 @@ impl Judge<'_> {
         if let Some(mark) = mark {
             return (Status::Draining, vec![mark]);
         }
-        let reasons: Vec<Evidence> =
-            outdated.iter().filter(|reason| !matches!(reason, Evidence::ConfigUndecided)).cloned().collect();
-        if !reasons.is_empty() {
-            return (Status::Stale, reasons);
+        if is_outdated {
+            return (Status::Stale, Vec::new());
         }
         if claimed.claims.total == 0 {
             return self.unclaimed(container);
@@ -244,8 +246,8 @@ impl Judge<'_> {
                 Err(why) => return (Status::Unknown, vec![Evidence::PersistenceUnreadable(why), summary]),
             }
         }
-        if let Some(unreadable) = claimed.unreadable_activity() {
-            return (Status::Unknown, vec![unreadable, summary]);
+        if let Some(unreadable) = &claimed.unreadable_activity {
+            return (Status::Unknown, vec![unreadable.clone(), summary]);
         }
         let lifetime = match self.system.profile.lifetime_of(container, self.policy.default_lifetime) {
             Ok(lifetime) => lifetime,

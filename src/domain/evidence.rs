@@ -322,7 +322,6 @@ fn write_quiet_sessions(f: &mut fmt::Formatter<'_>, count: usize, ended: usize) 
     write!(f, "{count} {} {verb} it, none is live", plural(count, "session"))?;
     match ended {
         0 => Ok(()),
-        1 if count == 1 => f.write_str(", it has ended"),
         ended if ended == count => f.write_str(", all ended"),
         ended => write!(f, ", {ended} ended"),
     }

@@ -115,6 +115,8 @@ pub enum Reason {
     },
     /// Nothing runs in it, so there is nothing to stop.
     NotRunning(ContainerState),
+    /// A session that may be live misses its container, which may be this one under another name.
+    Sought(String),
     /// The engine removes it as soon as it stops, so it could not be given back to whoever comes meanwhile.
     AutoRemove,
 }
@@ -272,6 +274,9 @@ fn decide(
             _ => deciding(),
         });
     }
+    if let (Some(session), false) = (&verdict.sought_by, matches!(intent, Intent::ForceRemove(_))) {
+        return keep(Reason::Sought(session.clone()));
+    }
     let age = elapsed(container.created_at, now).unwrap_or_default();
     if age < policy.min_age {
         return keep(Reason::TooNew(Evidence::TooNew { age, grace: policy.min_age }));
@@ -340,6 +345,10 @@ impl fmt::Display for Reason {
             Self::LiveSessions { count, evidence } => {
                 write!(f, "{count} live {} in it: {evidence}", plural(*count, "session"))
             }
+            Self::Sought(session) => write!(
+                f,
+                "session {session} of its workspace may be live and misses its container, which may be this one under another name"
+            ),
             Self::AutoRemove => f.write_str(
                 "it was made with --rm: a stop would remove it at once, with no way back; `rm` takes it if you name it",
             ),

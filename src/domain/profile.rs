@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use super::container::Container;
 use super::session::{LiveRule, Session};
 use super::span::parse_span;
-use super::template::Template;
+use super::template::{Field, Template};
 
 /// The name of a system, such as `parachute`: the name of its profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -290,27 +290,23 @@ impl Profile {
 impl<'a> Recognised<'a> {
     /// Fills a template from the container.
     pub fn fill(&self, template: &Template) -> Option<Cow<'a, str>> {
-        template.fill(|placeholder| self.lookup(placeholder))
-    }
-
-    fn lookup(&self, placeholder: &str) -> Option<&'a str> {
         let container = self.container;
-        if let Some(key) = placeholder.strip_prefix("label.") {
-            return container.labels.get(key).map(String::as_str);
-        }
-        if let Some(capture) = placeholder.strip_prefix("name.") {
-            return self.captures.iter().find(|(name, _)| *name == capture).map(|(_, value)| *value);
-        }
-        if let Some(target) = placeholder.strip_prefix("mount.") {
-            return container.mounts.iter().find(|m| m.target == target).map(|m| m.source.as_str());
-        }
-        match placeholder {
-            "name" => Some(&container.name),
-            "id" => Some(container.id.as_str()),
-            "short_id" => Some(container.id.short()),
-            "image" => Some(container.image_reference()),
-            _ => None,
-        }
+        template.fill(|field| match field {
+            Field::Id => Some(container.id.as_str()),
+            Field::ShortId => Some(container.id.short()),
+            Field::Name => Some(&container.name),
+            Field::Image => Some(container.image_reference()),
+            Field::Label(key) => container.labels.get(key).map(String::as_str),
+            Field::NameCapture(key) => {
+                self.captures.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+            }
+            Field::Mount(target) => container
+                .mounts
+                .iter()
+                .find(|mount| &mount.target == target)
+                .map(|mount| mount.source.as_str()),
+            Field::Workspace | Field::Container | Field::StoreCapture(_) => None,
+        })
     }
 }
 
@@ -320,11 +316,12 @@ pub fn fill_from_session<'a>(
     session: &'a Session,
     captures: &'a BTreeMap<String, String>,
 ) -> Option<Cow<'a, str>> {
-    template.fill(|placeholder| match placeholder {
-        "id" => Some(session.id.as_str()),
-        "workspace" => session.workspace.as_deref(),
-        "container" => session.container.as_deref(),
-        _ => captures.get(placeholder.strip_prefix("store.")?).map(String::as_str),
+    template.fill(|field| match field {
+        Field::Id => Some(session.id.as_str()),
+        Field::Workspace => session.workspace.as_deref(),
+        Field::Container => session.container.as_deref(),
+        Field::StoreCapture(key) => captures.get(key).map(String::as_str),
+        _ => None,
     })
 }
 

@@ -6,11 +6,59 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Where a placeholder's value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Placeholder(String),
+    Placeholder { name: String, field: Field },
+}
+
+/// Where a placeholder's value comes from. Told once, when a template is parsed: it is filled for many thousand
+/// sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `{id}` of a container or a session.
+    Id,
+    /// `{short_id}` of a container.
+    ShortId,
+    /// `{name}` of a container.
+    Name,
+    /// `{image}` of a container.
+    Image,
+    /// `{workspace}` of a session.
+    Workspace,
+    /// `{container}` that a session names.
+    Container,
+    /// `{label.…}` of a container.
+    Label(String),
+    /// `{name.…}`, captured from a container's name.
+    NameCapture(String),
+    /// `{mount.…}`, the source of what is mounted there.
+    Mount(String),
+    /// `{store.…}`, captured from the path of a session's store.
+    StoreCapture(String),
+}
+
+impl Field {
+    fn of(placeholder: &str) -> Option<Self> {
+        Some(match placeholder.split_once('.') {
+            None => match placeholder {
+                "id" => Self::Id,
+                "short_id" => Self::ShortId,
+                "name" => Self::Name,
+                "image" => Self::Image,
+                "workspace" => Self::Workspace,
+                "container" => Self::Container,
+                _ => return None,
+            },
+            Some((family, member)) => match family {
+                "label" => Self::Label(member.to_owned()),
+                "name" => Self::NameCapture(member.to_owned()),
+                "mount" => Self::Mount(member.to_owned()),
+                "store" => Self::StoreCapture(member.to_owned()),
+                _ => return None,
+            },
+        })
+    }
 }
 
 /// A parsed template.
@@ -57,7 +105,8 @@ impl Template {
                 Some(_) => placeholder.len() > name.len() && placeholder.starts_with(name),
                 None => placeholder == *name,
             });
-            if !allowed {
+            let field = Field::of(placeholder).filter(|_| allowed);
+            let Some(field) = field else {
                 let known =
                     known
                         .iter()
@@ -67,8 +116,8 @@ impl Template {
                         .collect::<Vec<_>>()
                         .join(", ");
                 return Err(BadTemplate::UnknownPlaceholder { placeholder: placeholder.to_owned(), known });
-            }
-            pieces.push(Piece::Placeholder(placeholder.to_owned()));
+            };
+            pieces.push(Piece::Placeholder { name: placeholder.to_owned(), field });
             rest = &inside[end + 1..];
         }
         Ok(Self { source: text.to_owned(), pieces })
@@ -76,16 +125,16 @@ impl Template {
 
     /// Fills the template. `None` when a placeholder has no value, or the whole comes out empty.
     /// A template that is one placeholder borrows its value: the joins run over many thousand sessions.
-    pub fn fill<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> Option<Cow<'a, str>> {
-        if let [Piece::Placeholder(name)] = self.pieces.as_slice() {
-            return lookup(name).filter(|value| !value.is_empty()).map(Cow::Borrowed);
+    pub fn fill<'a>(&self, lookup: impl Fn(&Field) -> Option<&'a str>) -> Option<Cow<'a, str>> {
+        if let [Piece::Placeholder { field, .. }] = self.pieces.as_slice() {
+            return lookup(field).filter(|value| !value.is_empty()).map(Cow::Borrowed);
         }
         let mut filled = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => filled.push_str(text),
-                Piece::Placeholder(name) => {
-                    filled.push_str(lookup(name).filter(|value| !value.is_empty())?);
+                Piece::Placeholder { field, .. } => {
+                    filled.push_str(lookup(field).filter(|value| !value.is_empty())?);
                 }
             }
         }
@@ -95,7 +144,7 @@ impl Template {
     /// The names of its placeholders.
     pub fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Placeholder(name) => Some(name.as_str()),
+            Piece::Placeholder { name, .. } => Some(name.as_str()),
             Piece::Text(_) => None,
         })
     }
@@ -116,13 +165,13 @@ mod tests {
     #[test]
     fn a_template_is_filled_only_when_every_placeholder_has_a_value() {
         let template = Template::parse("ws-{label.workspace}-{name}", KNOWN).unwrap();
-        let full = |name: &str| match name {
-            "label.workspace" => Some("atlas"),
-            "name" => Some("box"),
+        let full = |field: &Field| match field {
+            Field::Label(key) if key == "workspace" => Some("atlas"),
+            Field::Name => Some("box"),
             _ => None,
         };
         assert_eq!(template.fill(full).as_deref(), Some("ws-atlas-box"));
-        assert_eq!(template.fill(|name| full(name).filter(|_| name != "name")), None);
+        assert_eq!(template.fill(|field| full(field).filter(|_| *field != Field::Name)), None);
         assert_eq!(template.fill(|_| Some("")), None);
     }
 

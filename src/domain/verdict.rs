@@ -144,6 +144,9 @@ pub struct Verdict {
     pub persistent: bool,
     /// Who claims it.
     pub claims: Arc<Claims>,
+    /// A session of its workspace that may be live and does not find its container under the name it knows: it may be
+    /// in this one, so bulk leaves it alone.
+    pub sought_by: Option<String>,
     /// How many commands run in it through exec.
     pub running_execs: usize,
     /// Since when there has been no sign of use, if anything is known.

@@ -49,6 +49,9 @@ pub(super) struct Checker {
     clocks: (Instant, Timestamp),
 }
 
+/// How old an inspection may be by the time it is judged.
+const FRESH: Duration = Duration::from_millis(200);
+
 /// How far the wall clock may run from the steady one before silence proves nothing any more.
 const CLOCK_STEP: Duration = Duration::from_secs(5);
 
@@ -88,9 +91,15 @@ impl Checker {
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
     pub(super) async fn check(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
         let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
+        let inspecting = Instant::now();
         let mut inspected = self.engine.inspect(id).await;
         if matches!(inspected, Err(EngineFault::Status { .. })) {
             // Podman fails on a container that goes while it is looked at; a second look finds it gone.
+            inspected = self.engine.inspect(id).await;
+        }
+        let systems = self.fresh_systems().await;
+        if inspecting.elapsed() > FRESH {
+            // The stores took their time, in which a command may have begun to run in it.
             inspected = self.engine.inspect(id).await;
         }
         let container = match inspected {
@@ -108,7 +117,6 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        let systems = self.fresh_systems().await;
         self.judge(item, planned, container, systems)
     }
 
@@ -153,7 +161,10 @@ impl Checker {
             return Finding::Changed("no profile recognises it any more".to_owned());
         };
         let reason = again.reason.to_string();
-        if again.action == planned {
+        // What restarts over and over is now running, now not; asked to stop, it stays so.
+        let between_runs = container.inspection().is_some_and(|inspection| inspection.restarts_by_itself)
+            && (planned, again.action) == (Action::StopAndRemove, Action::Remove);
+        if again.action == planned || between_runs {
             return Finding::Go(container);
         }
         if again.action != Action::Keep {

@@ -1,15 +1,16 @@
 //! Whose container is it? Labels can be forged, inherited from an image, or shared by two installations; every
 //! such doubt is found here, before anything else is asked.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::container::{Container, Row, UnreadableRow};
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
-use crate::domain::profile::{Match, Profile, Recognised};
+use crate::domain::profile::{Match, Profile, Recognised, SystemName};
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
-use crate::domain::template::Template;
+use crate::domain::template::{Field, Template};
 use crate::domain::verdict::{Status, Subject, Verdict};
 
 /// A container that exactly one profile recognises.
@@ -33,47 +34,44 @@ pub(super) struct Attributed<'a> {
 
 pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attributed<'a> {
     let systems = &snapshot.systems;
-    let mut candidates: Vec<Vec<Candidate<'a>>> = systems.iter().map(|_| Vec::new()).collect();
+    let rows = &snapshot.engine.value;
+    let mut candidates: Vec<Vec<Candidate<'a>>> =
+        systems.iter().map(|_| Vec::with_capacity(rows.len())).collect();
     let mut undecided = Vec::new();
-    for row in snapshot.engine.value.iter() {
+    for row in rows.iter() {
         match row {
             Row::Unreadable(row) => undecided.extend(unreadable(row, systems)),
             Row::Container(container) => {
-                let mut owners = Vec::new();
-                for (index, system) in systems.iter().enumerate() {
+                let with_candidates = systems.iter().zip(&mut candidates);
+                let mut owners = with_candidates.filter_map(|(system, candidates)| {
                     match system.profile.recognise(container) {
-                        Match::Foreign => {}
-                        Match::Ours(recognised) => owners.push((index, Some(recognised))),
-                        Match::Nameless => owners.push((index, None)),
+                        Match::Foreign => None,
+                        Match::Ours(recognised) => Some((system, candidates, Some(recognised))),
+                        Match::Nameless => Some((system, candidates, None)),
                     }
-                }
-                if owners.len() > 1 {
-                    let names =
-                        owners.iter().map(|(index, _)| systems[*index].profile.name.clone()).collect();
-                    undecided.push(unjudged(container, None, Evidence::Disputed(names)));
-                } else if let Some((index, recognised)) = owners.pop() {
-                    let profile = &systems[index].profile;
-                    match recognised {
-                        Some(recognised) => {
-                            candidates[index].push(candidate(
-                                snapshot,
-                                &systems[index],
-                                container,
-                                recognised,
-                            ));
-                        }
-                        None => undecided.push(unjudged(
-                            container,
-                            Some(profile),
-                            Evidence::RowUnreadable("it has no name".to_owned()),
-                        )),
+                });
+                match (owners.next(), owners.next()) {
+                    (None, _) => {}
+                    (Some((system, candidates, Some(recognised))), None) => {
+                        candidates.push(candidate(snapshot, system, container, recognised));
+                    }
+                    (Some((system, _, None)), None) => {
+                        let why = Evidence::RowUnreadable("it has no name".to_owned());
+                        let subject = Subject::Container(Arc::clone(container));
+                        undecided.push(unjudged(subject, Some(system.profile.name.clone()), why));
+                    }
+                    (Some(first), Some(second)) => {
+                        let all = [first, second].into_iter().chain(owners);
+                        let names = all.map(|(system, ..)| system.profile.name.clone()).collect();
+                        let subject = Subject::Container(Arc::clone(container));
+                        undecided.push(unjudged(subject, None, Evidence::Disputed(names)));
                     }
                 }
             }
         }
     }
     for (system, candidates) in systems.iter().zip(&mut candidates) {
-        settle_instances(&system.profile, candidates, &snapshot.engine.value, policy);
+        settle_instances(&system.profile, candidates, rows, policy);
     }
     Attributed { candidates, undecided }
 }
@@ -128,32 +126,34 @@ fn inherited_instance(
 /// shows that its installation is here; only a label that comes from an image shows nothing.
 fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &[Row], policy: &Policy) {
     let Some(template) = &profile.instance else { return };
-    let instances: Vec<Option<String>> =
-        candidates.iter().map(|c| c.recognised.fill(template).map(std::borrow::Cow::into_owned)).collect();
+    let instances: Vec<Option<Cow<'_, str>>> =
+        candidates.iter().map(|candidate| candidate.recognised.fill(template)).collect();
     let shown = candidates.iter().zip(&instances);
     let shown = shown.filter(|(c, _)| !matches!(c.doubt, Some(Evidence::LabelsFromImage { .. })));
-    let mut present: BTreeSet<String> = shown.filter_map(|(_, instance)| instance.clone()).collect();
+    let mut present: BTreeSet<Cow<'_, str>> = shown.filter_map(|(_, instance)| instance.clone()).collect();
     let unreadable = rows.iter().filter_map(|row| match row {
         Row::Unreadable(row) => row.labels.as_ref().filter(|labels| profile.matches_labels(labels)),
         Row::Container(_) => None,
     });
     present.extend(unreadable.filter_map(|labels| {
-        let label = |placeholder: &str| labels.get(placeholder.strip_prefix("label.")?).map(String::as_str);
-        template.fill(label).map(std::borrow::Cow::into_owned)
+        template.fill(|field| match field {
+            Field::Label(key) => labels.get(key).map(String::as_str),
+            _ => None,
+        })
     }));
     let ours = match (&policy.instance, present.len()) {
-        (Some(named), _) => Some(named.clone()),
-        (None, 1) => present.first().cloned(),
+        (Some(named), _) => Some(named.as_str()),
+        (None, 1) => present.first().map(Cow::as_ref),
         (None, _) => None,
     };
     for (candidate, instance) in candidates.iter_mut().zip(instances) {
-        let doubt = match (&ours, instance) {
-            (Some(ours), Some(instance)) if &instance != ours => {
-                Some(Evidence::OtherInstance { instance, ours: ours.clone() })
+        let doubt = match (ours, instance) {
+            (Some(ours), Some(instance)) if instance != ours => {
+                Some(Evidence::OtherInstance { instance: instance.into_owned(), ours: ours.to_owned() })
             }
-            (Some(ours), None) => Some(Evidence::NoInstance { ours: ours.clone() }),
+            (Some(ours), None) => Some(Evidence::NoInstance { ours: ours.to_owned() }),
             (None, _) if present.len() > 1 => {
-                Some(Evidence::SeveralInstances(present.iter().cloned().collect()))
+                Some(Evidence::SeveralInstances(present.iter().map(ToString::to_string).collect()))
             }
             _ => None,
         };
@@ -171,30 +171,22 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
             system = None;
         }
     }
-    Some(Verdict {
-        subject: Subject::Row(row.clone()),
+    Some(unjudged(Subject::Row(row.clone()), system, Evidence::RowUnreadable(row.problem.clone())))
+}
+
+/// The verdict on what no system can judge.
+fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verdict {
+    let inspection = subject.container().and_then(Container::inspection);
+    Verdict {
+        running_execs: inspection.map_or(0, |inspection| inspection.running_execs),
+        subject,
         system,
         workspace: None,
         status: Status::Unknown,
         outdated: false,
         persistent: true,
         claims: Arc::default(),
-        running_execs: 0,
-        quiet_since: None,
-        evidence: vec![Evidence::RowUnreadable(row.problem.clone())],
-    })
-}
-
-fn unjudged(container: &Arc<Container>, profile: Option<&Profile>, why: Evidence) -> Verdict {
-    Verdict {
-        subject: Subject::Container(Arc::clone(container)),
-        system: profile.map(|profile| profile.name.clone()),
-        workspace: None,
-        status: Status::Unknown,
-        outdated: false,
-        persistent: true,
-        claims: Arc::default(),
-        running_execs: container.inspection().map_or(0, |inspection| inspection.running_execs),
+        sought_by: None,
         quiet_since: None,
         evidence: vec![why],
     }

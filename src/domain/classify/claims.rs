@@ -4,14 +4,15 @@
 //! workspace) is summed up once; what a container has to itself is added on top.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::attribute::Candidate;
+use super::hash::{QuickMap, QuickSet, Seeded};
 use crate::domain::container::Row;
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
@@ -25,17 +26,10 @@ use crate::domain::verdict::{Claim, Claims, Lost};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claimed {
     pub(super) claims: Arc<Claims>,
-    /// A session of which it cannot be told whether it is live; of several, the first by id.
-    unclear: Option<Doubt>,
-    /// A session of which it cannot be told how long it has been quiet; of several, the first by id.
-    ageless: Option<Doubt>,
-}
-
-/// A session of which something cannot be told, and why.
-#[derive(Clone, Debug)]
-struct Doubt {
-    session: Arc<Session>,
-    why: String,
+    /// Why it cannot be told whether a session is live, if there is such a session.
+    pub(super) unclear_liveness: Option<Evidence>,
+    /// Why it cannot be told how long a session has been quiet, if there is such a session.
+    pub(super) unreadable_activity: Option<Evidence>,
 }
 
 impl Claimed {
@@ -52,23 +46,14 @@ impl Claimed {
         }
         evidence
     }
-
-    /// Why it cannot be told whether a session is live, if there is such a session.
-    pub(super) fn unclear_liveness(&self) -> Option<Evidence> {
-        let Doubt { session, why } = self.unclear.as_ref()?;
-        Some(Evidence::LivenessUnclear { session: session.id.clone(), why: why.clone() })
-    }
-
-    /// Why it cannot be told how long a session has been quiet, if there is such a session.
-    pub(super) fn unreadable_activity(&self) -> Option<Evidence> {
-        let Doubt { session, why } = self.ageless.as_ref()?;
-        Some(Evidence::ActivityUnreadable { session: session.id.clone(), why: why.clone() })
-    }
 }
 
 /// Claims per candidate, in their order, and the sessions whose container is gone.
 pub(super) struct Joined {
     pub(super) claimed: Vec<Claimed>,
+    /// Per candidate: a session that may be live, and whose container is not there under the name it gives. It may be in
+    /// this one, under another name.
+    pub(super) sought_by: Vec<Option<String>>,
     pub(super) lost: Vec<Lost>,
 }
 
@@ -77,7 +62,7 @@ pub(super) struct Joined {
 pub(super) fn join(
     system: &SystemFacts,
     candidates: &[Candidate<'_>],
-    present: Option<&HashSet<&str>>,
+    present: Option<&QuickSet<&str>>,
     policy: &Policy,
     now: Timestamp,
 ) -> Joined {
@@ -88,49 +73,51 @@ pub(super) fn join(
 
     let count = stores.iter().map(|store| store.sessions.value.len()).sum();
     let mut judged: Vec<Judged<'_>> = Vec::with_capacity(count);
-    let mut claims: Vec<(usize, usize)> = Vec::with_capacity(count);
+    let mut claims: Vec<(usize, usize)> = Vec::with_capacity(count * profile.links.len());
     let mut lost = Vec::new();
+    let mut sought: HashMap<usize, &str> = HashMap::new();
     for store in stores {
         for session in store.sessions.value.iter() {
             let liveness = session.liveness(profile.live, now);
             let before = claims.len();
             let mut missing = None;
-            let mut placed = false;
             for (link, groups) in profile.links.iter().zip(&keys.groups) {
                 let fill = |template| fill_from_session(template, session, &store.captures);
-                let named = link.unless.as_ref().and_then(fill);
-                let is_there = |name: &str| present.is_some_and(|present| present.contains(name));
-                let excluded = match (&named, &liveness) {
-                    (None, _) => false,
-                    // What a session that may be live is in goes by another name than it thinks: then it may be in any.
-                    (Some(name), Liveness::Live { .. } | Liveness::Unclear(_)) => is_there(name),
-                    (Some(_), Liveness::Quiet | Liveness::Ended) => true,
-                };
-                if excluded {
+                let Some(key) = fill(&link.session) else { continue };
+                if let Some(named) = link.unless.as_ref().and_then(fill) {
+                    let may_be_live = matches!(liveness, Liveness::Live { .. } | Liveness::Unclear(_));
+                    let is_there = present.is_some_and(|present| present.contains(named.as_ref()));
+                    if let (true, false, Some(group)) = (may_be_live, is_there, groups.get(&key)) {
+                        let first = sought.entry(*group).or_insert(&session.id);
+                        *first = session.id.as_str().min(first);
+                    }
                     continue;
                 }
-                let Some(key) = fill(&link.session) else { continue };
                 match groups.get(&key) {
-                    Some(group) => {
-                        claims.push((*group, judged.len()));
-                        placed |= named.is_none();
-                    }
+                    Some(group) => claims.push((*group, judged.len())),
                     None if is_needed(link.lost, &liveness) => missing = missing.or(Some(key)),
                     None => {}
                 }
             }
             let links = claims.len() - before;
-            if let (false, Some(key)) = (placed, missing)
+            if let (0, Some(key)) = (links, missing)
                 && present.is_some_and(|present| !present.contains(key.as_ref()))
             {
                 lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
             }
-            judged.push(Judged { session, store, liveness, newest: session.newest_moment(), links });
+            let ageless = why_ageless(session, &liveness).is_some();
+            let (newest, repeats) = (session.newest_moment(), links > 1);
+            judged.push(Judged { session, store, liveness, newest, repeats, ageless });
         }
     }
     lost.sort_by(|a, b| (&a.workspace, &a.session).cmp(&(&b.workspace, &b.session)));
     let members = Lists::sorted(keys.containers.len(), &claims);
+    let sought_by = |candidate| {
+        let seekers = keys.of_candidate.get(candidate).iter().filter_map(|group| sought.get(group));
+        seekers.min().map(ToString::to_string)
+    };
     Joined {
+        sought_by: (0..candidates.len()).map(sought_by).collect(),
         claimed: Sums { containers: &keys.containers, members, judged }.of_all(&keys.of_candidate),
         lost,
     }
@@ -139,7 +126,7 @@ pub(super) fn join(
 /// The keys that containers have. Only these can form a group of sessions.
 struct Keys<'a> {
     /// One table per link, from key to group.
-    groups: Vec<HashMap<Cow<'a, str>, usize>>,
+    groups: Vec<QuickMap<Cow<'a, str>, usize>>,
     /// How many containers have the key of each group.
     containers: Vec<usize>,
     /// The groups of each candidate.
@@ -148,8 +135,10 @@ struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     fn of(profile: &Profile, candidates: &[Candidate<'a>]) -> Self {
-        let table = |link: &Link| HashMap::with_capacity(candidates.len() * link.container.len());
-        let mut groups: Vec<HashMap<Cow<'a, str>, usize>> = profile.links.iter().map(table).collect();
+        let table = |link: &Link| {
+            QuickMap::with_capacity_and_hasher(candidates.len() * link.container.len(), Seeded::default())
+        };
+        let mut groups: Vec<QuickMap<Cow<'a, str>, usize>> = profile.links.iter().map(table).collect();
         let mut containers = Vec::new();
         let mut of_candidate = Lists::default();
         for candidate in candidates {
@@ -227,46 +216,61 @@ struct Judged<'a> {
     store: &'a StoreFacts,
     liveness: Liveness,
     newest: Option<Timestamp>,
-    /// Through how many links it claims containers.
-    links: usize,
+    /// Whether it claims containers through more than one link.
+    repeats: bool,
+    /// Whether it cannot be told how long it has been quiet.
+    ageless: bool,
 }
 
 impl Judged<'_> {
-    fn rank(&self) -> Rank<'_> {
-        rank(self.session, &self.liveness, self.newest)
+    /// Live ones first, then the newest, then by id so that the order is the same every time.
+    fn order(&self, other: &Self) -> Ordering {
+        let rank =
+            |judged: &Self| (!matches!(judged.liveness, Liveness::Live { .. }), Reverse(judged.newest));
+        rank(self).cmp(&rank(other)).then_with(|| self.session.id.cmp(&other.session.id))
     }
 
     fn claim(&self) -> Claim {
         Claim { session: Arc::clone(self.session), liveness: self.liveness.clone() }
     }
 
-    /// Why it cannot be told how long it has been quiet. The beginning matters only where nothing later is recorded.
-    fn ageless(&self) -> Option<&str> {
-        match (&self.liveness, &self.session.last_activity_at) {
-            (Liveness::Quiet, _) => self.session.last_trace().err(),
-            (Liveness::Ended, Moment::Unreadable(why)) => Some(why),
-            _ => None,
-        }
+    fn unclear_liveness(&self) -> Option<Evidence> {
+        let Liveness::Unclear(why) = &self.liveness else { return None };
+        Some(Evidence::LivenessUnclear { session: self.session.id.clone(), why: self.told_by_store(why) })
     }
 
-    /// Of two doubts the one about the first session by id, so that it is the same every time.
-    fn doubted(&self, known: Option<Doubt>, why: &str) -> Option<Doubt> {
-        let why = || format!("{why} ({})", self.store.path);
-        known
-            .filter(|known| known.session.id <= self.session.id)
-            .or_else(|| Some(Doubt { session: Arc::clone(self.session), why: why() }))
+    fn unreadable_activity(&self) -> Option<Evidence> {
+        let why = why_ageless(self.session, &self.liveness)?;
+        Some(Evidence::ActivityUnreadable { session: self.session.id.clone(), why: self.told_by_store(why) })
+    }
+
+    fn told_by_store(&self, why: &str) -> String {
+        format!("{why} ({})", self.store.path)
     }
 }
 
-type Rank<'a> = (bool, Reverse<Option<Timestamp>>, &'a str);
-
-/// Live ones first, then the newest, then by id so that the order is the same every time.
-fn rank<'a>(session: &'a Session, liveness: &Liveness, newest: Option<Timestamp>) -> Rank<'a> {
-    (!matches!(liveness, Liveness::Live { .. }), Reverse(newest), &session.id)
+/// Why it cannot be told how long it has been quiet. The beginning matters only where nothing later is recorded.
+fn why_ageless<'a>(session: &'a Session, liveness: &Liveness) -> Option<&'a str> {
+    match (liveness, &session.last_activity_at) {
+        (Liveness::Quiet, _) => session.last_trace().err(),
+        (Liveness::Ended, Moment::Unreadable(why)) => Some(why),
+        _ => None,
+    }
 }
 
-fn rank_again(claim: &Claim) -> Rank<'_> {
-    rank(&claim.session, &claim.liveness, claim.session.newest_moment())
+/// What several sessions say together; sessions are told by their place.
+#[derive(Clone, Default)]
+struct Sum {
+    total: usize,
+    live: usize,
+    ended: usize,
+    newest: Option<Timestamp>,
+    /// The first by id of those whose liveness is unclear.
+    unclear: Option<usize>,
+    /// The first by id of those that are ageless.
+    ageless: Option<usize>,
+    /// Those that will be listed.
+    listed: Vec<usize>,
 }
 
 /// Sums up what sessions say, group by group.
@@ -283,72 +287,92 @@ impl Sums<'_> {
     fn of_all(&self, of_candidate: &Lists) -> Vec<Claimed> {
         let mut known = HashMap::new();
         let mut its = Vec::new();
-        let sum = |candidate| {
+        let claimed = |candidate| {
             its.clear();
-            its.extend(
-                of_candidate.get(candidate).iter().filter(|group| !self.members.get(**group).is_empty()),
-            );
+            let groups = of_candidate.get(candidate).iter();
+            its.extend(groups.filter(|group| !self.members.get(**group).is_empty()));
             // Shared ones first, the largest at the front: so their sums are found again.
             its.sort_unstable_by_key(|&group| {
                 (self.containers[group] == 1, Reverse(self.members.get(group).len()), group)
             });
             let shared = its.partition_point(|&group| self.containers[group] > 1);
-            let sum = self.of_shared(&its[..shared], &mut known);
-            if shared == its.len() { sum } else { self.added(sum, &its, shared) }
+            self.add_shared(&its[..shared], &mut known);
+            match known.get(&its[..shared]) {
+                Some((_, claimed)) if shared == its.len() => Claimed::clone(claimed),
+                Some((sum, _)) => self.claimed(&self.added(sum.clone(), &its, shared)),
+                None => self.claimed(&self.added(Sum::default(), &its, shared)),
+            }
         };
-        (0..of_candidate.ends.len()).map(sum).collect()
+        (0..of_candidate.ends.len()).map(claimed).collect()
     }
 
-    /// The sum of groups that several containers share, made once.
-    fn of_shared(&self, its: &[usize], known: &mut HashMap<Vec<usize>, Claimed>) -> Claimed {
-        let Some(last) = its.len().checked_sub(1) else { return Claimed::default() };
-        if let Some(sum) = known.get(its) {
-            return sum.clone();
+    /// Sums up groups that several containers share, once.
+    fn add_shared(&self, its: &[usize], known: &mut HashMap<Vec<usize>, (Sum, Claimed)>) {
+        let Some((_, before)) = its.split_last() else { return };
+        if known.contains_key(its) {
+            return;
         }
-        let sum = self.added(self.of_shared(&its[..last], known), its, last);
-        known.insert(its.to_vec(), sum.clone());
-        sum
+        self.add_shared(before, known);
+        let sum = known.get(before).map(|(sum, _)| sum.clone()).unwrap_or_default();
+        let sum = self.added(sum, its, before.len());
+        let claimed = self.claimed(&sum);
+        known.insert(its.to_vec(), (sum, claimed));
     }
 
     /// The sum of all groups of `its`, given the sum of the first `summed` of them. A session that claims the
     /// container through more than one link counts once.
-    fn added(&self, sum: Claimed, its: &[usize], summed: usize) -> Claimed {
-        let Claimed { claims, mut unclear, mut ageless } = sum;
-        let mut claims = Arc::unwrap_or_clone(claims);
-        let mut fresh: Vec<&Judged<'_>> = Vec::new();
+    fn added(&self, mut sum: Sum, its: &[usize], summed: usize) -> Sum {
+        sum.listed.reserve_exact(its[summed..].iter().map(|group| self.members.get(*group).len()).sum());
         for (position, group) in its.iter().enumerate().skip(summed) {
-            for member in self.members.get(*group) {
-                let judged = &self.judged[*member];
-                let counted = |earlier: &usize| self.members.get(*earlier).binary_search(member).is_ok();
-                if judged.links > 1 && its[..position].iter().any(counted) {
+            for &member in self.members.get(*group) {
+                let judged = &self.judged[member];
+                let counted = |earlier: &usize| self.members.get(*earlier).binary_search(&member).is_ok();
+                if judged.repeats && its[..position].iter().any(counted) {
                     continue;
                 }
-                claims.total += 1;
-                claims.newest_moment = claims.newest_moment.max(judged.newest);
-                match &judged.liveness {
-                    Liveness::Live { .. } => claims.live += 1,
-                    Liveness::Ended => claims.ended += 1,
+                sum.total += 1;
+                sum.newest = sum.newest.max(judged.newest);
+                match judged.liveness {
+                    Liveness::Live { .. } => sum.live += 1,
+                    Liveness::Ended => sum.ended += 1,
                     Liveness::Quiet => {}
-                    Liveness::Unclear(why) => unclear = judged.doubted(unclear, why),
+                    Liveness::Unclear(_) => sum.unclear = Some(self.first_by_id(sum.unclear, member)),
                 }
-                if let Some(why) = judged.ageless() {
-                    ageless = judged.doubted(ageless, why);
+                if judged.ageless {
+                    sum.ageless = Some(self.first_by_id(sum.ageless, member));
                 }
-                fresh.push(judged);
+                sum.listed.push(member);
             }
         }
-        if fresh.len() > Claims::LISTED {
-            fresh.select_nth_unstable_by_key(Claims::LISTED, |judged| judged.rank());
-            fresh.truncate(Claims::LISTED);
+        let order = |a: &usize, b: &usize| self.judged[*a].order(&self.judged[*b]);
+        if sum.listed.len() > Claims::LISTED {
+            sum.listed.select_nth_unstable_by(Claims::LISTED, order);
+            sum.listed.truncate(Claims::LISTED);
         }
-        fresh.sort_unstable_by_key(|judged| judged.rank());
-        let already_listed = !claims.listed.is_empty();
-        claims.listed.extend(fresh.into_iter().map(Judged::claim));
-        if already_listed {
-            claims.listed.sort_by(|a, b| rank_again(a).cmp(&rank_again(b)));
-            claims.listed.truncate(Claims::LISTED);
+        sum.listed.sort_unstable_by(order);
+        sum
+    }
+
+    fn first_by_id(&self, known: Option<usize>, member: usize) -> usize {
+        known
+            .filter(|known| self.judged[*known].session.id <= self.judged[member].session.id)
+            .unwrap_or(member)
+    }
+
+    fn claimed(&self, sum: &Sum) -> Claimed {
+        let claims = Claims {
+            total: sum.total,
+            live: sum.live,
+            ended: sum.ended,
+            newest_moment: sum.newest,
+            listed: sum.listed.iter().map(|member| self.judged[*member].claim()).collect(),
+        };
+        let judged = |member: Option<usize>| member.map(|member| &self.judged[member]);
+        Claimed {
+            claims: Arc::new(claims),
+            unclear_liveness: judged(sum.unclear).and_then(Judged::unclear_liveness),
+            unreadable_activity: judged(sum.ageless).and_then(Judged::unreadable_activity),
         }
-        Claimed { claims: Arc::new(claims), unclear, ageless }
     }
 }
 
@@ -362,8 +386,8 @@ fn is_needed(rule: LostRule, liveness: &Liveness) -> bool {
 
 /// Every name and id on the engine, whoever it belongs to; `None` when one of its rows could not be named, for then
 /// nothing can be called gone.
-pub(super) fn names_present(rows: &[Row]) -> Option<HashSet<&str>> {
-    let mut present = HashSet::new();
+pub(super) fn names_present(rows: &[Row]) -> Option<QuickSet<&str>> {
+    let mut present = QuickSet::with_capacity_and_hasher(rows.len() * 3, Seeded::default());
     for row in rows {
         let (id, name) = match row {
             Row::Container(container) => (&container.id, container.name.as_str()),

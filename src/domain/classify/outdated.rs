@@ -104,5 +104,5 @@ fn image_moved(container: &Container, images: &Images) -> Option<Evidence> {
 
 /// An image id without its scheme, for engines differ in whether they write it.
 fn digest(image_id: &str) -> &str {
-    image_id.trim_start_matches("sha256:")
+    image_id.strip_prefix("sha256:").unwrap_or(image_id)
 }
