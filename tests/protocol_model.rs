@@ -155,9 +155,9 @@ impl Model for Protocol {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(NO_REMOVAL, |_, world: &World| !removed_under_a_session(world)),
+            Property::always(NO_REMOVAL, |_, world: &World| !removed_under_a_session(*world)),
             Property::always(ONLY_THE_WINDOW, |_, world: &World| {
-                !removed_under_a_session(world) || world.written_at == Some(Keeper::CheckedAgain)
+                !removed_under_a_session(*world) || world.written_at == Some(Keeper::CheckedAgain)
             }),
             Property::always(
                 "whoever was placed in time has a running container in the end",
@@ -178,7 +178,7 @@ const ONLY_THE_WINDOW: &str =
     "only a session written down between the last look and the removal loses its container";
 
 /// The session was placed before the removal, and the container is gone.
-fn removed_under_a_session(world: &World) -> bool {
+fn removed_under_a_session(world: World) -> bool {
     let placed = matches!(world.application, Application::Placed | Application::Started);
     let before = world.written_at.is_some_and(|keeper| keeper != Keeper::Removed);
     placed && before && world.container == Container::Gone

@@ -319,7 +319,7 @@ impl Bench {
     }
 
     async fn look(&self) -> Snapshot {
-        let timeout = Duration::from_secs(60);
+        let timeout = Duration::from_mins(1);
         Observer::new(vec![self.endpoint()], self.systems(), timeout, self.state()).observe().await
     }
 

@@ -51,6 +51,8 @@ pub(super) struct Checker {
 
 /// How old an inspection may be by the time it is judged.
 const FRESH: Duration = Duration::from_millis(200);
+/// How often it is inspected anew because it is older.
+const MOST_TRIES: usize = 3;
 
 /// How far the wall clock may run from the steady one before silence proves nothing any more.
 const CLOCK_STEP: Duration = Duration::from_secs(5);
@@ -91,17 +93,17 @@ impl Checker {
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
     pub(super) async fn check(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
         let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
-        let inspecting = Instant::now();
-        let mut inspected = self.engine.inspect(id).await;
-        if matches!(inspected, Err(EngineFault::Status { .. })) {
-            // Podman fails on a container that goes while it is looked at; a second look finds it gone.
-            inspected = self.engine.inspect(id).await;
-        }
-        let systems = self.fresh_systems().await;
-        if inspecting.elapsed() > FRESH {
-            // The stores took their time, in which a command may have begun to run in it.
-            inspected = self.engine.inspect(id).await;
-        }
+        let mut tries = 1;
+        let (inspected, systems) = loop {
+            let inspected = self.inspect(id).await;
+            let answered = Instant::now();
+            let systems = self.fresh_systems().await;
+            // Stores that took their time left some to a command to begin in it: both again, the sessions always last.
+            if answered.elapsed() <= FRESH || tries == MOST_TRIES {
+                break (inspected, systems);
+            }
+            tries += 1;
+        };
         let container = match inspected {
             Ok(Some(container)) => container,
             Ok(None) => return Finding::Gone,
@@ -118,6 +120,14 @@ impl Checker {
             return Finding::Changed("it was started again since".to_owned());
         }
         self.judge(item, planned, container, systems)
+    }
+
+    async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
+        match self.engine.inspect(id).await {
+            // Podman fails on a container that goes while it is looked at; a second look finds it gone.
+            Err(EngineFault::Status { .. }) => self.engine.inspect(id).await,
+            answer => answer,
+        }
     }
 
     /// The mark for eviction that was on it when the plan was made.
