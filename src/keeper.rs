@@ -19,10 +19,10 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::container::Row;
-use crate::domain::plan::{Action, Intent, Item, Plan};
+use crate::domain::container::{Container, Row};
+use crate::domain::plan::{Action, Intent, Item, Plan, Reason};
 use crate::domain::snapshot::Snapshot;
-use crate::domain::{ContainerId, Policy};
+use crate::domain::{ContainerId, Policy, Verdict};
 use crate::engine::{Endpoint, EngineControl, EngineFault, EngineView};
 use crate::environment::Environment;
 use crate::state::{ItemRecord, PlanRecord, State, StateFault, Step};
@@ -173,9 +173,28 @@ impl Keeper {
         Ok(cleared)
     }
 
-    /// Takes the mark from a container; says whether there was one.
-    pub async fn undrain(&self, id: &ContainerId) -> Result<bool, KeeperFault> {
-        Ok(self.journal.clear_mark(&self.host, id).await?)
+    /// Takes the mark from a container, and writes down who did; says whether there was one.
+    pub async fn undrain(&self, verdict: &Verdict) -> Result<bool, KeeperFault> {
+        let Some(id) = verdict.subject.id() else { return Ok(false) };
+        let plan =
+            PlanRecord { host: self.host.clone(), who: self.who.clone(), intent: "undrain".to_owned() };
+        let item = ItemRecord {
+            container: id.to_string(),
+            name: verdict.subject.name().to_owned(),
+            system: verdict.system.as_ref().map(ToString::to_string),
+            workspace: verdict.workspace.clone(),
+            status: verdict.status.to_string(),
+            action: "undrain".to_owned(),
+            reason: Reason::Asked.to_string(),
+            started_at: verdict.subject.container().and_then(Container::started_at),
+        };
+        let numbers = self.journal.begin(plan, vec![item]).await?;
+        let cleared = self.journal.clear_mark(&self.host, id).await?;
+        for number in numbers {
+            let outcome = if cleared { "no longer draining" } else { "it was not draining" };
+            self.journal.step(number, Step::Outcome, outcome).await?;
+        }
+        Ok(cleared)
     }
 
     /// Carries out a plan that was shown and confirmed. `cancel` lets no new item begin; what has begun is finished.

@@ -164,6 +164,8 @@ fn drain_marks_and_undrain_takes_the_mark_away(engine: &RealEngine) {
 
     host.sandkeeper(["undrain", &name]).run().expect_exit(0).expect_stdout("no longer draining");
     host.sandkeeper(["undrain", &name]).run().expect_exit(0).expect_stdout("was not draining");
+    let log = host.sandkeeper(["log"]).run().expect_exit(0);
+    assert_eq!(log.stdout.matches("no longer draining").count(), 1, "{log}");
     host.sandkeeper(["may-start", "atlas"]).run().expect_exit(0);
     host.store.end("s1");
     host.reconcile(&[]).expect_exit(0);

@@ -119,12 +119,13 @@ pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result
     let (snapshot, verdicts) = site.look().await?;
     let ids = resolve(&common.targets, &verdicts)?;
     let mut lines = Vec::new();
-    for id in &ids {
+    for verdict in &verdicts.containers {
+        let Some(id) = verdict.subject.id().filter(|id| ids.contains(id)) else { continue };
         let (cleared, word) = match site.keeper() {
-            Some(keeper) => (keeper.undrain(id).await?, "no longer draining"),
+            _ if !snapshot.drains.contains_key(id) => (false, "was not draining"),
+            Some(keeper) => (keeper.undrain(verdict).await?, "no longer draining"),
             None => (false, "would no longer be draining"),
         };
-        let word = if snapshot.drains.contains_key(id) { word } else { "was not draining" };
         lines.push((id.to_string(), cleared, word));
     }
     if common.json {

@@ -49,15 +49,19 @@ impl EngineControl {
         Ok(Self { docker, timeout })
     }
 
-    /// Stops gracefully. The request is never dropped before grace and margin are over: some engines turn a dropped
-    /// stop into a kill.
+    /// Stops gracefully. The request is never dropped: some engines turn a dropped stop into a kill.
     pub async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<StopOutcome, EngineFault> {
         // Engines count whole seconds. Rounded down, half a second would be a kill at once.
         let seconds = i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
         let limit = grace + STOP_MARGIN;
-        let stop = tokio::time::timeout(limit, self.docker.stop_container(id.as_str(), Some(options)));
-        match stop.await.map_err(|_| EngineFault::TimedOut(limit))?.map_err(EngineFault::from) {
+        let docker = self.docker.clone();
+        let id = id.as_str().to_owned();
+        // A task of its own: whoever waits for the answer may leave, the request stays.
+        let stop = tokio::spawn(async move { docker.stop_container(&id, Some(options)).await });
+        let answer = tokio::time::timeout(limit, stop).await.map_err(|_| EngineFault::TimedOut(limit))?;
+        let answer = answer.map_err(|error| EngineFault::Connection(error.to_string()))?;
+        match answer.map_err(EngineFault::from) {
             Ok(()) => Ok(StopOutcome::Stopped),
             Err(EngineFault::Status { status: 304, .. }) => Ok(StopOutcome::AlreadyStopped),
             Err(EngineFault::Status { status: 404, .. }) => Ok(StopOutcome::Gone),

@@ -116,6 +116,10 @@ impl Checker {
             }
             _ => {}
         }
+        if container.name != item.name {
+            // Its sessions may know it by the other name.
+            return Finding::Changed(format!("it was renamed to {} since", container.name));
+        }
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }

@@ -85,6 +85,7 @@ impl Home {
             input: None,
             deadline: DEADLINE,
             user: None,
+            terminal: false,
         }
     }
 
@@ -118,6 +119,7 @@ pub(crate) struct Program<'home> {
     input: Option<PathBuf>,
     deadline: Duration,
     user: Option<(u32, u32)>,
+    terminal: bool,
 }
 
 impl Program<'_> {
@@ -145,6 +147,13 @@ impl Program<'_> {
     pub(crate) fn input(mut self, file: impl Into<PathBuf>) -> Self {
         self.input = Some(file.into());
         self
+    }
+
+    /// Runs on a terminal on which somebody has already typed this. Everything comes out on standard output.
+    pub(crate) fn typing(mut self, text: &str) -> Self {
+        self.terminal = true;
+        let typed = self.home.write("typed", text);
+        self.input(typed)
     }
 
     pub(crate) fn deadline(mut self, deadline: Duration) -> Self {
@@ -202,9 +211,28 @@ impl Program<'_> {
             || env!("CARGO_BIN_EXE_sandkeeper").into(),
             |(user, group)| home.hand_over(user, group),
         );
-        let mut command = Command::new(program);
+        let mut command = if self.terminal {
+            let quote = |word: &OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
+            let words =
+                [program.as_os_str()].into_iter().chain(self.arguments.iter().map(OsString::as_os_str));
+            let line: Vec<String> = words.map(quote).collect();
+            let mut script = Command::new("script");
+            script.args([
+                "--quiet",
+                "--return",
+                "--echo",
+                "never",
+                "--command",
+                &line.join(" "),
+                "/dev/null",
+            ]);
+            script
+        } else {
+            let mut plain = Command::new(program);
+            plain.args(&self.arguments);
+            plain
+        };
         command
-            .args(&self.arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("LANG", "C.UTF-8")
