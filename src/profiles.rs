@@ -3,6 +3,7 @@
 //! A user's file that cannot be used is never skipped silently. If it overrides a built-in profile, that one still
 //! recognises the containers, and every one of them is `unknown` until the file is right.
 
+mod check;
 mod raw;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use crate::text::closest;
 
 /// The profiles that come with the program: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
+    ("hermes", include_str!("../assets/profiles/hermes.toml")),
+    ("kojuto", include_str!("../assets/profiles/kojuto.toml")),
     ("native", include_str!("../assets/profiles/native.toml")),
     ("parachute", include_str!("../assets/profiles/parachute.toml")),
 ];
@@ -194,7 +197,7 @@ fn named_in(source: &str) -> impl Iterator<Item = &str> {
 pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
     let example = "`sandkeeper profiles show native` is a full example";
     let document = Document { file, text, example };
-    let profile = raw::read(document)?;
+    let profile = check::read(document)?;
     if let StoreRule::Sqlite { queries, .. } = &profile.store {
         for query in queries {
             check_query(query, profile.live == LiveRule::Declared).map_err(|fault| {

@@ -6,6 +6,7 @@
 mod fault;
 mod locate;
 mod set;
+mod setting;
 mod sqlite;
 mod time;
 

@@ -7,6 +7,7 @@ mod cadence;
 mod clock;
 mod engine;
 mod images;
+pub(crate) mod paths;
 mod sessions;
 
 use std::collections::HashMap;
@@ -187,6 +188,7 @@ impl Desk {
             host: engine.host.clone(),
             engine: engine.rows.clone(),
             images: engine.images.clone(),
+            paths: engine.paths.clone(),
             systems: kept.map(|system| system.facts.clone()).collect(),
             drains: self.drains(&engine.host.identity),
             clock_step: self.clock.look(),

@@ -19,7 +19,7 @@ use support::seconds;
 use support::stores::NativeStore;
 
 fn native_queries() -> Vec<Query> {
-    let (name, text) = BUILT_IN[0];
+    let (name, text) = BUILT_IN.iter().find(|(name, _)| *name == "native").unwrap();
     match parse(name, text).unwrap().store {
         StoreRule::Sqlite { queries, .. } => queries,
         StoreRule::None => panic!("the built-in contract has a store"),
@@ -84,7 +84,7 @@ fn a_link_that_leads_elsewhere_is_a_replacement() {
 #[test]
 fn a_store_that_was_seen_once_is_missed_when_it_is_gone() {
     let home = Home::new();
-    let (name, text) = BUILT_IN[0];
+    let (name, text) = BUILT_IN.iter().find(|(name, _)| *name == "native").unwrap();
     let environment = Environment {
         home: home.path().to_owned(),
         variables: [("XDG_DATA_HOME".to_owned(), home.data().display().to_string())].into(),

@@ -108,6 +108,7 @@ fn explain(profile: &Profile) -> String {
     match &profile.store {
         StoreRule::None => lines.push("sessions: this system keeps no session store".to_owned()),
         StoreRule::Sqlite { paths, queries } => {
+            let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
             lines.push(format!("sessions: SQLite at {}", paths.join(", ")));
             for query in queries {
                 lines.push(format!("  query `{}` prepares and names its columns rightly", query.name));

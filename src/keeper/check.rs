@@ -1,6 +1,7 @@
 //! The check that comes before every step: the container as it is now, the sessions as they are now, and the same
 //! judgement that made the plan. Anything but a clear yes is a no.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,11 @@ use tokio::sync::Mutex;
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::snapshot::{DrainMark, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::snapshot::{DrainMark, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::{ContainerId, Policy, Status, classify_again};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
-use crate::watch::WatchedSystem;
+use crate::watch::{WatchedSystem, paths};
 
 /// What a check found.
 #[derive(Debug)]
@@ -123,7 +124,15 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        self.judge(item, planned, container, systems)
+        let paths = self.fresh_paths(&container).await;
+        self.judge(item, planned, container, &Snapshot { paths, systems, ..self.base.clone() })
+    }
+
+    /// What is at the host paths that the verdict on this container depends on.
+    async fn fresh_paths(&self, container: &Container) -> HashMap<String, PathFact> {
+        let profiles = self.base.systems.iter().map(|system| &system.profile);
+        let address = &self.engine.endpoint().address;
+        paths::look_up(address, profiles, std::iter::once(container), self.patience).await
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
@@ -152,13 +161,7 @@ impl Checker {
         }
     }
 
-    fn judge(
-        &self,
-        item: &Item,
-        planned: Action,
-        container: Arc<Container>,
-        systems: Vec<SystemFacts>,
-    ) -> Finding {
+    fn judge(&self, item: &Item, planned: Action, container: Arc<Container>, context: &Snapshot) -> Finding {
         let now = Timestamp::now();
         if let Some(step) = self.clock_step(now) {
             return Finding::Doubt(Evidence::ClockStepped(step).to_string());
@@ -168,8 +171,7 @@ impl Checker {
             // Alone it would be the newest of its system, and current by that.
             policy.expected_hash_of.insert(system.clone(), hash.clone());
         }
-        let context = Snapshot { systems, ..self.base.clone() };
-        let verdicts = classify_again(&container, &context, &policy, now);
+        let verdicts = classify_again(&container, context, &policy, now);
         let plan = plan(&verdicts, &self.intent, &policy, now);
         let (Some(verdict), Some(again)) = (verdicts.containers.first(), plan.items().first()) else {
             return Finding::Changed("no profile recognises it any more".to_owned());

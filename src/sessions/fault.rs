@@ -44,6 +44,9 @@ pub enum StoreFault {
     /// More sessions than are read.
     #[error("it holds more than {0} sessions")]
     TooManyRows(usize),
+    /// The configuration beside it cannot be understood.
+    #[error("the configuration {0} does not say how long its containers may be quiet: {1}")]
+    Setting(String, String),
     /// The answer took too long.
     #[error("it did not answer in time")]
     TimedOut,
@@ -77,6 +80,7 @@ impl StoreFault {
             }
             Self::BadRow(_) => "look at that row, or correct the profile's query",
             Self::TooManyRows(_) => "let the profile's query leave out sessions that ended long ago",
+            Self::Setting(..) => "write the value plainly, or let this user read the file",
             Self::TimedOut | Self::Stuck => {
                 "try a longer `--timeout`, or check the disk or network the file is on"
             }

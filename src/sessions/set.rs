@@ -1,16 +1,17 @@
 //! All stores of one system: found by the profile's patterns or named by the operator, read one after the other.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use super::fault::StoreFault;
 use super::locate::{Located, expand, locate, may_exist};
+use super::setting::length_in;
 use super::sqlite::{Limits, SqliteReader, fits};
 use crate::domain::Profile;
-use crate::domain::profile::{Query, StoreRule};
+use crate::domain::profile::{LifetimeFile, Query, StorePath, StoreRule, fill_from_store};
 use crate::domain::snapshot::{Reading, StoreFacts};
 use crate::environment::Environment;
 
@@ -28,8 +29,9 @@ pub struct NamedStore {
 /// not the end of its sessions.
 #[derive(Debug)]
 pub struct StoreSet {
-    patterns: Vec<String>,
+    patterns: Vec<StorePath>,
     queries: Vec<Query>,
+    lifetime: Option<LifetimeFile>,
     named: Vec<NamedStore>,
     environment: Environment,
     limits: Limits,
@@ -49,12 +51,18 @@ impl StoreSet {
             StoreRule::None => (Vec::new(), Vec::new(), Vec::new()),
             StoreRule::Sqlite { paths, queries } => (paths.clone(), queries.clone(), named),
         };
-        Self { patterns, queries, named, environment, limits, stores: BTreeMap::new() }
+        let lifetime = profile.lifetime.file.clone();
+        Self { patterns, queries, lifetime, named, environment, limits, stores: BTreeMap::new() }
     }
 
     /// Whether the operator named a store for this system and no other, which must then be there.
     pub fn is_named(&self) -> bool {
         self.named.iter().any(|named| named.others.is_empty())
+    }
+
+    /// Whether all it has are stores that the operator named without saying whose they are.
+    pub fn is_guess(&self) -> bool {
+        !self.named.is_empty() && !self.is_named()
     }
 
     /// Looks for the stores and reads each. Never empty for a system that has a store: if none is found, that is a
@@ -70,11 +78,12 @@ impl StoreSet {
             self.meet(Located { path, captures: BTreeMap::new() });
         }
         if self.named.is_empty() {
-            for pattern in self.patterns.clone() {
+            for StorePath { pattern, captures } in self.patterns.clone() {
                 match locate(&pattern, &self.environment) {
                     // A place where nothing ever was is one of several the profile offers.
                     Ok(found) => {
-                        for located in found.into_iter().filter(|located| may_exist(&located.path)) {
+                        for mut located in found.into_iter().filter(|located| may_exist(&located.path)) {
+                            located.captures.extend(captures.clone());
                             self.meet(located);
                         }
                     }
@@ -85,7 +94,7 @@ impl StoreSet {
         let mut left = self.stores.len();
         for store in self.stores.values_mut() {
             // One store that hangs leaves half of the time to those after it.
-            store.read(part_of(deadline, if left > 1 { 2 } else { 1 }));
+            store.read(part_of(deadline, if left > 1 { 2 } else { 1 }), self.lifetime.as_ref());
             left -= 1;
             facts.push(store.facts.clone());
         }
@@ -112,12 +121,25 @@ impl StoreSet {
         }
         let patterns = self.patterns.iter();
         patterns
-            .map(|pattern| expand(pattern, &self.environment).unwrap_or_else(|| pattern.clone()))
+            .map(|StorePath { pattern, .. }| {
+                expand(pattern, &self.environment).unwrap_or_else(|| pattern.clone())
+            })
             .collect()
     }
 
-    fn meet(&mut self, located: Located) {
+    /// Takes a store up, unless another path has led to it already: its sessions would claim everything twice.
+    fn meet(&mut self, mut located: Located) {
         let (queries, limits) = (&self.queries, self.limits);
+        let real = |path: &Path| path.canonicalize().ok();
+        let same = |known: &PathBuf| {
+            *known == located.path || (real(known).is_some() && real(known) == real(&located.path))
+        };
+        if self.stores.keys().any(same) {
+            return;
+        }
+        if let Some(folder) = located.path.parent() {
+            located.captures.insert("folder".to_owned(), folder.display().to_string());
+        }
         self.stores.entry(located.path.clone()).or_insert_with(|| Store {
             reader: SqliteReader::new(located.path.clone(), queries.clone(), limits),
             facts: StoreFacts {
@@ -125,6 +147,7 @@ impl StoreSet {
                 exists: true,
                 file: None,
                 captures: located.captures,
+                lifetime: None,
                 variant: None,
                 sessions: Reading::default(),
             },
@@ -147,8 +170,12 @@ impl StoreSet {
 }
 
 impl Store {
-    fn read(&mut self, time: Duration) {
-        match self.reader.read_within(time) {
+    fn read(&mut self, time: Duration, lifetime: Option<&LifetimeFile>) {
+        let answer = self.setting(lifetime).and_then(|lifetime| {
+            self.facts.lifetime = lifetime;
+            self.reader.read_within(time)
+        });
+        match answer {
             Ok(answer) => {
                 self.facts.variant = Some(answer.variant);
                 self.facts.file = self.reader.file();
@@ -157,6 +184,15 @@ impl Store {
             }
             Err(fault) => self.facts.sessions = self.facts.sessions.with_fault(sentence(&fault)),
         }
+    }
+}
+
+impl Store {
+    /// What the configuration beside the store says about the lifetime of containers.
+    fn setting(&self, lifetime: Option<&LifetimeFile>) -> Result<Option<Duration>, StoreFault> {
+        let Some(LifetimeFile { path, key }) = lifetime else { return Ok(None) };
+        let Some(path) = fill_from_store(path, &self.facts.captures) else { return Ok(None) };
+        length_in(Path::new(path.as_ref()), key).map_err(|why| StoreFault::Setting(path.into_owned(), why))
     }
 }
 
@@ -181,6 +217,7 @@ fn faulty(path: &str, fault: &StoreFault) -> StoreFacts {
         exists: !matches!(fault, StoreFault::NoneFound),
         file: None,
         captures: BTreeMap::new(),
+        lifetime: None,
         variant: None,
         sessions: Reading::failed(sentence(fault)),
     }

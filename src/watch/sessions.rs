@@ -31,6 +31,8 @@ struct System {
     /// Where the stores are looked for; the set itself may be held by a read that hangs.
     places: Vec<String>,
     asked_for: bool,
+    /// Whether its stores may be another system's: then only an answer is a trace of it.
+    guess: bool,
     last: Vec<StoreFacts>,
 }
 
@@ -41,6 +43,7 @@ impl SessionWatcher {
             .map(|WatchedSystem { entry, stores, asked_for }| System {
                 entry,
                 asked_for: asked_for || stores.is_named(),
+                guess: stores.is_guess(),
                 places: stores.places(),
                 stores: Arc::new(Mutex::new(stores)),
                 last: Vec::new(),
@@ -77,7 +80,8 @@ impl System {
             Ok(Ok(Some(facts))) => facts,
             _ => self.stuck(),
         };
-        let found = self.last.iter().any(|store| store.sessions.at.is_some() || store.exists);
+        let found =
+            self.last.iter().any(|store| store.sessions.at.is_some() || (store.exists && !self.guess));
         SystemReading {
             facts: SystemFacts {
                 profile: Arc::clone(&self.entry.profile),

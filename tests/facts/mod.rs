@@ -113,6 +113,7 @@ impl Facts {
             exists: true,
             file: None,
             captures: BTreeMap::new(),
+            lifetime: None,
             variant: None,
             sessions: Reading::good(Vec::new(), NOW),
         });

@@ -8,13 +8,16 @@
 )]
 
 pub(crate) mod engine;
+pub(crate) mod hermes;
 pub(crate) mod kept;
 pub(crate) mod native;
+pub(crate) mod port;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod stores;
+pub(crate) mod systems;
 mod wire;
 
 use std::thread;
