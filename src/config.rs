@@ -26,6 +26,8 @@ pub struct Settings {
     pub profiles: Vec<String>,
     /// Stores that override those the profiles find.
     pub stores: Vec<Addressed<PathBuf>>,
+    /// Keys that applications want to see before they tell of their sessions, by system. Never shown.
+    pub keys: BTreeMap<String, String>,
     /// The operator's rules.
     pub policy: Policy,
     /// How long one look may take.
@@ -138,6 +140,8 @@ struct File {
     #[serde(default)]
     stores: BTreeMap<String, Vec<PathBuf>>,
     #[serde(default)]
+    keys: BTreeMap<String, String>,
+    #[serde(default)]
     expect_hash: BTreeMap<String, String>,
     #[serde(default)]
     brake: Brake,
@@ -232,12 +236,7 @@ impl Settings {
                 .collect();
         }
         refuse_blanks(&policy, &stores)?;
-        for store in &mut stores {
-            // After `SYSTEM=` and in a file no shell has done this.
-            if let Ok(below_home) = store.value.strip_prefix("~") {
-                store.value = environment.home.join(below_home);
-            }
-        }
+        below_home(&mut stores, environment);
         let read_only_variable =
             variable("SANDKEEPER_READ_ONLY").is_some_and(|value| value != "0" && value != "false");
         Ok(Self {
@@ -251,6 +250,7 @@ impl Settings {
             },
             profiles,
             stores,
+            keys: file.keys,
             policy,
             timeout,
             cadence,
@@ -259,6 +259,15 @@ impl Settings {
             state_folder: environment.folder("XDG_STATE_HOME"),
             config_file,
         })
+    }
+}
+
+/// After `SYSTEM=` and in a file no shell has done this.
+fn below_home(stores: &mut [Addressed<PathBuf>], environment: &Environment) {
+    for store in stores {
+        if let Ok(below_home) = store.value.strip_prefix("~") {
+            store.value = environment.home.join(below_home);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! recognises the containers, and every one of them is `unknown` until the file is right.
 
 mod check;
+mod http;
 mod raw;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use crate::document::{Document, DocumentError};
 use crate::domain::Profile;
-use crate::domain::profile::StoreRule;
+use crate::domain::profile::StoreKind;
 use crate::domain::session::LiveRule;
 use crate::sessions::check_query;
 use crate::text::closest;
@@ -198,7 +199,8 @@ pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
     let example = "`sandkeeper profiles show native` is a full example";
     let document = Document { file, text, example };
     let profile = check::read(document)?;
-    if let StoreRule::Sqlite { queries, .. } = &profile.store {
+    for store in &profile.stores {
+        let StoreKind::Sqlite { queries, .. } = &store.kind else { continue };
         for query in queries {
             check_query(query, profile.live == LiveRule::Declared).map_err(|fault| {
                 let start = text.find(query.sql.as_str()).unwrap_or_default() + fault.offset;

@@ -20,7 +20,6 @@ use jiff::Timestamp;
 use super::container::{Container, ContainerState, Inspected, Row};
 use super::evidence::Evidence;
 use super::policy::Policy;
-use super::profile::StoreRule;
 use super::snapshot::{DrainMark, PathFact, Reading, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
@@ -71,7 +70,9 @@ fn judge_all(
             system,
             drains: &snapshot.drains,
             engine_doubt: doubt_of_engine(snapshot, policy, now),
-            store_doubt: doubt_of_stores(system, policy, now),
+            store_doubts: (0..system.profile.stores.len())
+                .map(|rule| doubt_of_stores(system, rule, policy, now))
+                .collect(),
             clock_step: snapshot.clock_step,
             current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
             images: &snapshot.images,
@@ -102,15 +103,15 @@ fn doubt_of_engine(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Opti
     })
 }
 
-/// Why the system's stores support no finding of "nobody needs it", if they do not. One store in doubt is enough:
-/// the session that matters may be in it.
-fn doubt_of_stores(system: &SystemFacts, policy: &Policy, now: Timestamp) -> Option<Evidence> {
-    if let (StoreRule::Sqlite { paths, .. }, true) = (&system.profile.store, system.stores.is_empty()) {
+/// Why the stores of one rule support no finding of "nobody needs it", if they do not. One store in doubt is enough: the
+/// session that matters may be in it.
+fn doubt_of_stores(system: &SystemFacts, rule: usize, policy: &Policy, now: Timestamp) -> Option<Evidence> {
+    let mut stores = system.stores.iter().filter(|store| store.rule == rule).peekable();
+    if stores.peek().is_none() {
         let fault = "no session store was found".to_owned();
-        let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
-        return Some(Evidence::StoreUnreadable { path: paths.join(", "), fault });
+        return Some(Evidence::StoreUnreadable { path: system.profile.stores[rule].place(), fault });
     }
-    system.stores.iter().find_map(|store| {
+    stores.find_map(|store| {
         store.sessions.unusable(now, policy.max_evidence_age).map(|why| match why {
             Unusable::Fault(fault) => Evidence::StoreUnreadable { path: store.path.clone(), fault },
             Unusable::Old(age) => Evidence::FactsTooOld { source: store.path.clone(), age },
@@ -125,7 +126,8 @@ struct Judge<'a> {
     system: &'a SystemFacts,
     drains: &'a HashMap<super::ContainerId, DrainMark>,
     engine_doubt: Option<Evidence>,
-    store_doubt: Option<Evidence>,
+    /// One per rule of the profile.
+    store_doubts: Vec<Option<Evidence>>,
     clock_step: Option<Duration>,
     current_config: CurrentConfig,
     images: &'a super::snapshot::Images,
@@ -207,8 +209,11 @@ impl Judge<'_> {
         if let Some(why) = candidate.undecidable {
             return unknown(Evidence::Undecidable(why.to_owned()));
         }
-        if let Some(doubt) = &self.store_doubt {
-            return unknown(doubt.clone());
+        let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
+        let mut doubts =
+            rules.filter(|(rule, _)| rule.serves(&container.name)).filter_map(|(_, doubt)| doubt.clone());
+        if let Some(doubt) = doubts.next() {
+            return unknown(doubt);
         }
         if let Some(unclear) = &claimed.unclear_liveness {
             return unknown(unclear.clone());

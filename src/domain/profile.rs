@@ -4,6 +4,8 @@
 //! [`crate::profiles`].
 
 mod over;
+pub mod record;
+mod store;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,6 +21,9 @@ use super::session::{LiveRule, Session};
 use super::span::parse_span;
 use super::template::{Field, Template};
 pub use over::{BindPattern, Over};
+pub use store::{
+    HttpKey, HttpRequest, HttpRows, HttpRule, Query, StoreKind, StorePath, StoreRule, TimeFormat,
+};
 
 /// The name of a system, such as `parachute`: the name of its profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,59 +168,6 @@ pub struct Link {
     pub lost: LostRule,
 }
 
-/// The unit or format of a store's timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeFormat {
-    /// Unix seconds, whole or fractional.
-    Seconds,
-    /// Unix milliseconds.
-    Milliseconds,
-    /// ISO 8601 / RFC 3339 text; without an offset it is UTC.
-    Iso8601,
-}
-
-/// One variant of the session query; the first whose tables and columns exist is used.
-#[derive(Clone, Debug)]
-pub struct Query {
-    /// What `doctor` calls it.
-    pub name: String,
-    /// Table to columns that must exist.
-    pub requires: BTreeMap<String, Vec<String>>,
-    /// The statement; its result columns have the fixed names of a session.
-    pub sql: String,
-    /// How its times are written.
-    pub times: TimeFormat,
-}
-
-/// A place where stores may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorePath {
-    /// The path: `~`, `$VARIABLE`, `*` and `{capture}` for one path component.
-    pub pattern: String,
-    /// Captures that hold for every store found there.
-    pub captures: BTreeMap<String, String>,
-}
-
-impl fmt::Display for StorePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.pattern)
-    }
-}
-
-/// Where the sessions are.
-#[derive(Clone, Debug)]
-pub enum StoreRule {
-    /// The system keeps no session store.
-    None,
-    /// SQLite files.
-    Sqlite {
-        /// Where they may be.
-        paths: Vec<StorePath>,
-        /// Query variants, tried in order.
-        queries: Vec<Query>,
-    },
-}
-
 /// A checked profile.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -243,8 +195,8 @@ pub struct Profile {
     pub image_drift: bool,
     /// How long a graceful stop waits; the policy's default holds without it.
     pub stop_grace: Option<Duration>,
-    /// Where the sessions are.
-    pub store: StoreRule,
+    /// Where the sessions are; nowhere for systems that keep none.
+    pub stores: Vec<StoreRule>,
     /// How sessions claim containers.
     pub links: Vec<Link>,
     /// Which sessions are live.
@@ -358,7 +310,7 @@ impl Profile {
 
     /// Whether the system has a session store at all.
     pub fn has_store(&self) -> bool {
-        !matches!(self.store, StoreRule::None)
+        !self.stores.is_empty()
     }
 }
 

@@ -169,6 +169,8 @@ pub struct SystemFacts {
 /// One session store and what was read from it.
 #[derive(Clone, Debug)]
 pub struct StoreFacts {
+    /// Which of the profile's rules led to it.
+    pub rule: usize,
     /// Where it is, or where it was looked for.
     pub path: String,
     /// Whether anything was found there at all.

@@ -82,7 +82,9 @@ impl Checker {
         let mut systems = systems;
         let sets = base.systems.iter().map(|known| {
             let place = systems.iter().position(|system| system.entry.profile.name == known.profile.name)?;
-            Some(systems.swap_remove(place).stores)
+            let mut stores = systems.swap_remove(place).stores;
+            known.stores.iter().for_each(|store| stores.want_application(store.rule));
+            Some(stores)
         });
         let sets = sets.collect();
         let facts = base.systems.iter().map(|system| system.stores.clone()).collect();

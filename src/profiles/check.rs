@@ -6,15 +6,16 @@ use std::time::Duration;
 use regex_lite::Regex;
 use toml::Spanned;
 
+use super::http;
 use super::raw::{
-    Lost, Only, RawContainers, RawHash, RawHome, RawLifetime, RawLink, RawOver, RawPath, RawPersistence,
-    RawProfile, RawSessions, StoreKind, Times,
+    Lost, Only, RawContainers, RawHash, RawHome, RawKind, RawLifetime, RawLink, RawOver, RawPath,
+    RawPersistence, RawProfile, RawSessions, Times,
 };
 use crate::document::{Document, DocumentError};
 use crate::domain::profile::{
     BindPattern, CONTAINER_PLACEHOLDERS, ExpectedHash, HashRule, Home, Lifetime, LifetimeFile, Link,
     LostRule, MountPattern, Over, Persistence, Profile, Query, Recognition, SESSION_PLACEHOLDERS,
-    STORE_PLACEHOLDERS, StorePath, StoreRule, SystemName, TimeFormat, Undecidable,
+    STORE_PLACEHOLDERS, StoreKind, StorePath, StoreRule, SystemName, TimeFormat, Undecidable,
 };
 use crate::domain::session::LiveRule;
 use crate::domain::span::{BadSpan, parse_span};
@@ -38,8 +39,8 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
     let instance = instance
         .map(|template| checker.container_template("containers.instance", template, &captures))
         .transpose()?;
-    let (store, links, live) = match &raw.sessions {
-        None => (StoreRule::None, Vec::new(), LiveRule::Declared),
+    let (stores, links, live) = match &raw.sessions {
+        None => (Vec::new(), Vec::new(), LiveRule::Declared),
         Some(sessions) => checker.sessions(sessions, &captures)?,
     };
     let rules = raw.rules;
@@ -67,7 +68,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
         }),
         image_drift: rules.image_drift,
         stop_grace: checker.span("rules.stop_grace", rules.stop_grace.as_ref())?,
-        store,
+        stores,
         links,
         live,
     })
@@ -88,6 +89,14 @@ fn captures_of(recognition: &Recognition) -> Vec<String> {
         .collect()
 }
 
+pub(super) fn time_format(raw: Times) -> TimeFormat {
+    match raw {
+        Times::Seconds => TimeFormat::Seconds,
+        Times::Milliseconds => TimeFormat::Milliseconds,
+        Times::Iso8601 => TimeFormat::Iso8601,
+    }
+}
+
 fn store_path(raw: &RawPath) -> StorePath {
     match raw {
         RawPath::Plain(pattern) => StorePath { pattern: pattern.clone(), captures: BTreeMap::new() },
@@ -95,8 +104,8 @@ fn store_path(raw: &RawPath) -> StorePath {
     }
 }
 
-struct Checker<'a> {
-    document: Document<'a>,
+pub(super) struct Checker<'a> {
+    pub(super) document: Document<'a>,
 }
 
 impl Checker<'_> {
@@ -143,7 +152,7 @@ impl Checker<'_> {
     }
 
     /// Patterns always match the whole name: a prefix match would catch a neighbour's container.
-    fn pattern(&self, key: &str, raw: &Spanned<String>) -> Result<Regex, DocumentError> {
+    pub(super) fn pattern(&self, key: &str, raw: &Spanned<String>) -> Result<Regex, DocumentError> {
         Regex::new(&format!("^(?:{})$", raw.get_ref())).map_err(|error| {
             let what = format!("`{}` is not a pattern: {error}", raw.get_ref());
             self.document.error(
@@ -249,45 +258,10 @@ impl Checker<'_> {
         &self,
         raw: &RawSessions,
         captures: &[String],
-    ) -> Result<(StoreRule, Vec<Link>, LiveRule), DocumentError> {
-        let needed = [
-            ("sessions.paths", raw.paths.span(), raw.paths.get_ref().is_empty(), "where the database is"),
-            (
-                "sessions.links",
-                raw.links.span(),
-                raw.links.get_ref().is_empty(),
-                "how a session names its container",
-            ),
-            (
-                "sessions.queries",
-                raw.queries.span(),
-                raw.queries.get_ref().is_empty(),
-                "how sessions are read",
-            ),
-        ];
-        for (key, span, is_empty, meaning) in needed {
-            if is_empty {
-                return Err(self.document.error(span, key, "is empty", format!("say {meaning}")));
-            }
-        }
+    ) -> Result<(Vec<StoreRule>, Vec<Link>, LiveRule), DocumentError> {
+        self.not_empty("sessions.links", &raw.links, "how a session names its container")?;
         let links =
             raw.links.get_ref().iter().map(|link| self.link(link, captures)).collect::<Result<_, _>>()?;
-        let queries = raw.queries.get_ref().iter().map(|query| Query {
-            name: query.name.clone(),
-            requires: query.requires.clone(),
-            sql: query.sql.clone(),
-            times: match query.times {
-                Times::Seconds => TimeFormat::Seconds,
-                Times::Milliseconds => TimeFormat::Milliseconds,
-                Times::Iso8601 => TimeFormat::Iso8601,
-            },
-        });
-        let store = match raw.store {
-            StoreKind::Sqlite => {
-                let paths = raw.paths.get_ref().iter().map(store_path);
-                StoreRule::Sqlite { paths: paths.collect(), queries: queries.collect() }
-            }
-        };
         let live = match raw.live_within.as_ref() {
             Some(within) if within.get_ref() == LIFETIME => LiveRule::WithinLifetime,
             within => {
@@ -295,7 +269,50 @@ impl Checker<'_> {
                 within.map_or(LiveRule::Declared, LiveRule::ActiveWithin)
             }
         };
-        Ok((store, links, live))
+        let mut stores = Vec::new();
+        if let RawKind::Sqlite = raw.store.get_ref() {
+            stores.push(self.files(raw)?);
+        } else if raw.http.is_none() {
+            let fix = "add a section `[sessions.http]`";
+            return Err(self.document.error(raw.store.span(), "http", "is missing", fix));
+        }
+        if let Some(http) = &raw.http {
+            stores.push(http::rule(self, http, live == LiveRule::Declared)?);
+        }
+        Ok((stores, links, live))
+    }
+
+    fn files(&self, raw: &RawSessions) -> Result<StoreRule, DocumentError> {
+        let missing = |key: &str, fix: &str| self.document.error(raw.store.span(), key, "is missing", fix);
+        let paths = raw.paths.as_ref().ok_or_else(|| missing("paths", "add `paths = …` here"))?;
+        self.not_empty("sessions.paths", paths, "where the database is")?;
+        let queries = raw.queries.as_ref();
+        let queries = queries.ok_or_else(|| missing("queries", "add a section `[[sessions.queries]]`"))?;
+        self.not_empty("sessions.queries", queries, "how sessions are read")?;
+        let queries = queries.get_ref().iter().map(|query| Query {
+            name: query.name.clone(),
+            requires: query.requires.clone(),
+            sql: query.sql.clone(),
+            times: time_format(query.times),
+        });
+        let serves = raw.serves.iter().map(|name| self.pattern("sessions.serves", name));
+        let paths = paths.get_ref().iter().map(store_path);
+        Ok(StoreRule {
+            serves: serves.collect::<Result<_, _>>()?,
+            kind: StoreKind::Sqlite { paths: paths.collect(), queries: queries.collect() },
+        })
+    }
+
+    pub(super) fn not_empty<T>(
+        &self,
+        key: &str,
+        list: &Spanned<Vec<T>>,
+        meaning: &str,
+    ) -> Result<(), DocumentError> {
+        if list.get_ref().is_empty() {
+            return Err(self.document.error(list.span(), key, "is empty", format!("say {meaning}")));
+        }
+        Ok(())
     }
 
     fn link(&self, raw: &RawLink, captures: &[String]) -> Result<Link, DocumentError> {

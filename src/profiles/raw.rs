@@ -104,11 +104,59 @@ pub(super) struct RawHash {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSessions {
-    pub(super) store: StoreKind,
-    pub(super) paths: Spanned<Vec<RawPath>>,
+    pub(super) store: Spanned<RawKind>,
+    #[serde(default)]
+    pub(super) serves: Vec<Spanned<String>>,
+    pub(super) paths: Option<Spanned<Vec<RawPath>>>,
     pub(super) live_within: Option<Spanned<String>>,
     pub(super) links: Spanned<Vec<RawLink>>,
-    pub(super) queries: Spanned<Vec<RawQuery>>,
+    pub(super) queries: Option<Spanned<Vec<RawQuery>>>,
+    pub(super) http: Option<RawHttp>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHttp {
+    #[serde(default)]
+    pub(super) serves: Vec<Spanned<String>>,
+    pub(super) url: Spanned<String>,
+    pub(super) key: Option<RawKey>,
+    pub(super) times: Times,
+    pub(super) requests: Spanned<Vec<RawRequest>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawKey {
+    pub(super) header: String,
+    #[serde(default)]
+    pub(super) prefix: String,
+    pub(super) variable: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRequest {
+    pub(super) path: Spanned<String>,
+    #[serde(default)]
+    pub(super) rows: String,
+    pub(super) most: Option<usize>,
+    pub(super) live_ids: Option<Spanned<OneOrMany>>,
+    pub(super) id: Option<Spanned<OneOrMany>>,
+    pub(super) workspace: Option<Spanned<OneOrMany>>,
+    pub(super) container: Option<Spanned<OneOrMany>>,
+    pub(super) title: Option<Spanned<OneOrMany>>,
+    pub(super) started_at: Option<Spanned<OneOrMany>>,
+    pub(super) last_activity_at: Option<Spanned<OneOrMany>>,
+    pub(super) ended_at: Option<Spanned<OneOrMany>>,
+    pub(super) live: Option<Spanned<OneOrMany>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
 }
 
 /// A path, or a path with captures that hold for whatever is found there.
@@ -125,8 +173,9 @@ pub(super) enum RawPath {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum StoreKind {
+pub(super) enum RawKind {
     Sqlite,
+    Http,
 }
 
 #[derive(Deserialize)]

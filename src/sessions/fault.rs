@@ -53,6 +53,29 @@ pub enum StoreFault {
     /// The read before this one has not come back.
     #[error("an earlier read of it still hangs")]
     Stuck,
+    /// Nobody answers there, or the connection broke.
+    #[error("nobody answers there: {0}")]
+    Unreachable(String),
+    /// The application answered with an error.
+    #[error("it answered {path} with status {status}")]
+    Status {
+        /// The question.
+        path: String,
+        /// The status.
+        status: u16,
+    },
+    /// The answer is not what was promised.
+    #[error("its answer cannot be understood: {0}")]
+    Unintelligible(String),
+    /// A live session is in no list.
+    #[error("session {0} is live, but stands in none of its lists")]
+    Unlisted(String),
+    /// Another machine, which only the operator may name.
+    #[error("{0} is not on this machine")]
+    NotHere(String),
+    /// Another protocol.
+    #[error("{0} is not plain HTTP, and nothing else is spoken here")]
+    NotSpoken(String),
     /// Anything else SQLite or the system said.
     #[error("{0}")]
     Failed(String),
@@ -84,6 +107,15 @@ impl StoreFault {
             Self::TimedOut | Self::Stuck => {
                 "try a longer `--timeout`, or check the disk or network the file is on"
             }
+            Self::Unreachable(_) => "start the application, or name its address with `--db SYSTEM=URL`",
+            Self::Status { status: 401 | 403, .. } => {
+                "give its key, in the variable that its profile names or under `[keys]` of the config file"
+            }
+            Self::Status { .. } => "look into the application's own log",
+            Self::Unintelligible(_) => "check that this is the application the profile speaks of",
+            Self::Unlisted(_) => "the next look may find it; if not, the profile asks for too little",
+            Self::NotHere(_) => "name it with `--db SYSTEM=URL` if you trust the way there",
+            Self::NotSpoken(_) => "name an `http://` address of this machine",
             Self::Failed(_) => "`sandkeeper doctor` shows what was tried",
         }
     }

@@ -35,6 +35,16 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
+    /// Whether a container of this system whose name fits is on the engine.
+    pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
+        self.rows.value.iter().any(|row| match row {
+            Row::Container(container) => {
+                fits(&container.name) && !matches!(profile.recognise(container), Match::Foreign)
+            }
+            Row::Unreadable(_) => false,
+        })
+    }
+
     /// Whether a container of this system is, or may be, on the engine.
     pub(super) fn shows(&self, profile: &Profile) -> bool {
         self.rows.value.iter().any(|row| match row {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use sandkeeper::domain::profile::{
     CONTAINER_PLACEHOLDERS, ExpectedHash, HashRule, Lifetime, Link, LostRule, Persistence, Recognition,
-    SESSION_PLACEHOLDERS, StorePath, StoreRule, Undecidable,
+    SESSION_PLACEHOLDERS, StoreKind, StorePath, StoreRule, Undecidable,
 };
 use sandkeeper::domain::session::LiveRule;
 use sandkeeper::domain::template::Template;
@@ -63,7 +63,7 @@ pub(crate) fn parachute_like() -> Profile {
 pub(crate) fn storeless() -> Profile {
     Profile {
         recognition: Recognition { labels: labels("kojuto.scan", "true"), ..nothing() },
-        store: StoreRule::None,
+        stores: Vec::new(),
         ..profile("kojuto")
     }
 }
@@ -83,10 +83,13 @@ fn profile(name: &str) -> Profile {
         config_hash: None,
         image_drift: true,
         stop_grace: None,
-        store: StoreRule::Sqlite {
-            paths: vec![StorePath { pattern: format!("/data/{name}.db"), captures: BTreeMap::new() }],
-            queries: Vec::new(),
-        },
+        stores: vec![StoreRule {
+            serves: Vec::new(),
+            kind: StoreKind::Sqlite {
+                paths: vec![StorePath { pattern: format!("/data/{name}.db"), captures: BTreeMap::new() }],
+                queries: Vec::new(),
+            },
+        }],
         links: Vec::new(),
         live: LiveRule::Declared,
     }

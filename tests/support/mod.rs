@@ -7,6 +7,7 @@
     reason = "a harness that cannot work should say so at once"
 )]
 
+pub(crate) mod application;
 pub(crate) mod engine;
 pub(crate) mod hermes;
 pub(crate) mod kept;

@@ -11,9 +11,13 @@ use crate::domain::snapshot::{StoreFacts, SystemFacts};
 
 /// Why it cannot be told whose sessions matter to it.
 pub(super) fn doubt(system: &SystemFacts, candidate: &Candidate<'_>, claimed: &Claimed) -> Option<Evidence> {
-    if claimed.stores.len() > 1 {
-        let paths = claimed.stores.iter().map(|place| system.stores[*place].path.clone());
-        return Some(Evidence::SeveralStores(paths.collect()));
+    let serves = |store: &&StoreFacts| {
+        system.profile.stores.get(store.rule).is_some_and(|rule| rule.serves(&candidate.container.name))
+    };
+    let claiming = claimed.stores.iter().filter_map(|place| system.stores.get(*place)).filter(serves);
+    let claiming: Vec<String> = claiming.map(|store| store.path.clone()).collect();
+    if claiming.len() > 1 {
+        return Some(Evidence::SeveralStores(claiming));
     }
     let home = system.profile.home.as_ref()?;
     let stores = system.stores.iter().filter(|store| !store.captures.is_empty()).count();
