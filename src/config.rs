@@ -34,6 +34,10 @@ pub struct Settings {
     pub cadence: Cadence,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// The keys of the dashboard that the operator changed, by command.
+    pub keys: BTreeMap<String, Vec<String>>,
+    /// Whether the dashboard listens to the mouse.
+    pub mouse: bool,
     /// Where the user's own profiles are.
     pub profile_folder: PathBuf,
     /// Where our own state is.
@@ -135,12 +139,32 @@ struct File {
     default_lifetime: Option<Spanned<String>>,
     stop_grace: Option<Spanned<String>>,
     read_only: Option<bool>,
+    mouse: Option<bool>,
+    #[serde(default)]
+    keys: BTreeMap<String, Keys>,
     #[serde(default)]
     stores: BTreeMap<String, Vec<PathBuf>>,
     #[serde(default)]
     expect_hash: BTreeMap<String, String>,
     #[serde(default)]
     brake: Brake,
+}
+
+/// One key, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Keys {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<Keys> for Vec<String> {
+    fn from(keys: Keys) -> Self {
+        match keys {
+            Keys::One(key) => vec![key],
+            Keys::Several(keys) => keys,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -255,6 +279,8 @@ impl Settings {
             timeout,
             cadence,
             read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
+            keys: file.keys.into_iter().map(|(command, keys)| (command, keys.into())).collect(),
+            mouse: file.mouse.unwrap_or(true),
             profile_folder: environment.folder("XDG_CONFIG_HOME").join("profiles"),
             state_folder: environment.folder("XDG_STATE_HOME"),
             config_file,
