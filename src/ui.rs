@@ -1,0 +1,4 @@
+//! The dashboard.
+
+pub mod glyphs;
+pub mod theme;
