@@ -105,6 +105,9 @@ struct GlobalArguments {
     /// The config file [default: `config.toml` in `$XDG_CONFIG_HOME/sandkeeper`]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
+    #[arg(long, global = true, value_name = "NAME")]
+    theme: Option<String>,
     /// Never change anything, whatever is asked
     #[arg(long, global = true)]
     read_only: bool,
@@ -155,6 +158,8 @@ enum Trouble {
     Runtime(#[from] std::io::Error),
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
+    #[error(transparent)]
+    Theme(#[from] crate::ui::theme::ThemeFault),
     #[error("the keys of the config file cannot be used: {0}")]
     Keys(#[from] crate::ui::KeymapFault),
     #[error(transparent)]
@@ -348,6 +353,7 @@ impl From<GlobalArguments> for Flags {
             min_age: arguments.min_age,
             timeout: arguments.timeout,
             interval: arguments.interval,
+            theme: arguments.theme,
             read_only: arguments.read_only,
         }
     }

@@ -4,6 +4,7 @@
 mod command;
 mod detail;
 mod filter;
+mod glyphs;
 mod keymap;
 mod layout;
 mod list;
@@ -21,9 +22,11 @@ mod view;
 mod work;
 
 pub use command::{Command, TABLE};
+pub use glyphs::Glyphs;
 pub use keymap::{Chord, Keymap, KeymapFault};
 pub use message::{Effect, LastLook, Message, Observation};
 pub use model::{Layer, Model, Setup};
+pub use preview::Confirmed;
 pub use runtime::{Hands, Systems, World, run};
 pub use surface::{Screen, Surface};
 pub use update::update;

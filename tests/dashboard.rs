@@ -4,12 +4,12 @@
 
 mod facts;
 
-#[path = "dashboard/desk.rs"]
-mod desk;
 #[path = "dashboard/acting.rs"]
 mod acting;
 #[path = "dashboard/changes.rs"]
 mod changes;
+#[path = "dashboard/desk.rs"]
+mod desk;
 #[path = "dashboard/moving.rs"]
 mod moving;
 #[path = "dashboard/properties.rs"]

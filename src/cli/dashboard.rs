@@ -12,7 +12,8 @@ use super::{House, Outcome, Trouble};
 use crate::engine::Endpoint;
 use crate::keeper::who;
 use crate::ui::terminal::Terminal;
-use crate::ui::{Hands, Keymap, Model, Screen, Setup, World, run as run_dashboard};
+use crate::ui::theme::{self, Depth, Theme};
+use crate::ui::{Glyphs, Hands, Keymap, Model, Screen, Setup, World, run as run_dashboard};
 
 /// The shortest time between two frames.
 const FRAME_FLOOR: Duration = Duration::from_millis(33);
@@ -43,6 +44,7 @@ pub(super) async fn run(house: &House) -> Result<Outcome, Trouble> {
     let settings = &house.settings;
     // Every mistake in what people wrote is told before the screen is taken.
     let keymap = Keymap::new(&settings.keys, settings.read_only)?;
+    let themes = themes(house)?;
     let observer = house.observer()?;
     let endpoints = house.endpoints()?;
     let systems = house.system_maker()?;
@@ -51,7 +53,8 @@ pub(super) async fn run(house: &House) -> Result<Outcome, Trouble> {
         policy: settings.policy.clone(),
         machine: machine(&endpoints),
         keymap,
-        themes: vec![crate::ui::theme::Theme],
+        themes,
+        glyphs: Glyphs::of(&house.environment),
         mouse: settings.mouse,
         tour: Vec::new(),
         warnings: house.library.problems.iter().map(ToString::to_string).collect(),
@@ -75,6 +78,20 @@ pub(super) async fn run(house: &House) -> Result<Outcome, Trouble> {
     cancel.cancel();
     result?;
     Ok(Outcome::Done)
+}
+
+/// All themes, the chosen one first. Another one that is broken is left out; the chosen one is an error.
+fn themes(house: &House) -> Result<Vec<(String, Theme)>, Trouble> {
+    let depth = Depth::of(&house.environment);
+    let folder = Some(house.settings.theme_folder.as_path());
+    let chosen = house.settings.theme.clone().unwrap_or_else(|| Theme::usual(&house.environment).to_owned());
+    let mut themes = vec![(chosen.clone(), Theme::named(&chosen, folder, depth)?)];
+    for name in theme::names(folder).into_iter().filter(|name| *name != chosen) {
+        if let Ok(theme) = Theme::named(&name, folder, depth) {
+            themes.push((name, theme));
+        }
+    }
+    Ok(themes)
 }
 
 /// What people call the machine: its own name for a local engine, the address of a remote one.

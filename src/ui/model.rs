@@ -8,6 +8,7 @@ use tui_input::Input;
 
 use super::command::Command;
 use super::detail::Detail;
+use super::glyphs::Glyphs;
 use super::keymap::Keymap;
 use super::layout::{Areas, Wants, divide};
 use super::list::{Content, Key, List, Row};
@@ -36,8 +37,10 @@ pub struct Setup {
     pub machine: String,
     /// Which key asks for what.
     pub keymap: Keymap,
-    /// The themes to choose from, the first one shown first.
-    pub themes: Vec<Theme>,
+    /// The themes to choose from by name, the first one shown first.
+    pub themes: Vec<(String, Theme)>,
+    /// Which signs the terminal can show.
+    pub glyphs: Glyphs,
     /// Whether the mouse is listened to.
     pub mouse: bool,
     /// What the footer tells a newcomer, one step after the other.
@@ -151,7 +154,12 @@ impl Model {
 
     /// The theme in use.
     pub fn theme(&self) -> &Theme {
-        &self.setup.themes[self.theme % self.setup.themes.len()]
+        &self.setup.themes[self.theme % self.setup.themes.len()].1
+    }
+
+    /// The signs in use.
+    pub fn glyphs(&self) -> Glyphs {
+        self.setup.glyphs
     }
 
     /// Where everything is on the screen.

@@ -73,8 +73,9 @@ fn force_asks_for_a_phrase_even_for_one() {
 
 #[test]
 fn a_live_session_keeps_its_container_and_says_so() {
-    let facts =
-        Facts::native().container(sandbox("box").workspace("atlas")).session(session("s1").uses("box").live());
+    let facts = Facts::native()
+        .container(sandbox("box").workspace("atlas"))
+        .session(session("s1").uses("box").live());
     let mut desk = Desk::on(&facts);
     desk.press("j X");
     desk.shows("0 to change, 1 to keep").shows("session s1 is live").shows("nothing to do");
@@ -84,8 +85,9 @@ fn a_live_session_keeps_its_container_and_says_so() {
 
 #[test]
 fn a_stop_over_live_sessions_is_a_separate_choice_with_its_own_phrase() {
-    let facts =
-        Facts::native().container(sandbox("box").workspace("atlas")).session(session("s1").uses("box").live());
+    let facts = Facts::native()
+        .container(sandbox("box").workspace("atlas"))
+        .session(session("s1").uses("box").live());
     let mut desk = Desk::on(&facts);
     desk.press("j S");
     desk.shows("f6 although it ends 1 live session");
@@ -114,14 +116,17 @@ fn a_plan_that_changes_under_the_eyes_must_be_read_again() {
 
 #[test]
 fn a_session_that_comes_to_life_takes_its_container_out_of_the_open_plan() {
-    let idle = Facts::native().container(sandbox("box").workspace("atlas")).session(session("s1").uses("box"));
-    let live =
-        Facts::native().container(sandbox("box").workspace("atlas")).session(session("s1").uses("box").live());
+    let idle =
+        Facts::native().container(sandbox("box").workspace("atlas")).session(session("s1").uses("box"));
+    let live = Facts::native()
+        .container(sandbox("box").workspace("atlas"))
+        .session(session("s1").uses("box").live());
     let mut desk = Desk::on(&idle);
     desk.press("j X");
     desk.shows("1 to change");
     desk.sees(&live).later("5s");
-    desk.shows("0 to change").press("y");
+    desk.shows("0 to change");
+    desk.press("y");
     assert!(desk.confirmed().is_empty());
 }
 
@@ -169,9 +174,8 @@ fn read_only_has_no_key_that_acts() {
     let mut desk = Desk::read_only(&orphan());
     desk.press("j X y S y R y D y F 'force 1' enter u");
     assert!(desk.confirmed().is_empty());
-    let harmless = |effect: &Effect| {
-        !matches!(effect, Effect::CarryOut(_) | Effect::Undrain(_) | Effect::Remember(_))
-    };
+    let harmless =
+        |effect: &Effect| !matches!(effect, Effect::CarryOut(_) | Effect::Undrain(_) | Effect::Remember(_));
     assert!(desk.effects.iter().all(harmless));
     desk.shows(" RO ").hides("X remove");
     desk.press("esc : 'remove' enter y");
@@ -219,13 +223,15 @@ fn undrain_needs_no_confirmation_and_only_takes_what_is_marked() {
     desk.press("j u");
     desk.shows("nothing here is draining");
     desk.press("G u");
-    let undrained = desk.effects.iter().any(|effect| matches!(effect, Effect::Undrain(verdicts) if verdicts.len() == 1));
+    let undrained =
+        desk.effects.iter().any(|effect| matches!(effect, Effect::Undrain(verdicts) if verdicts.len() == 1));
     assert!(undrained);
 }
 
 #[test]
 fn a_drained_container_goes_by_itself_once_its_last_session_has_ended() {
-    let with = |session| Facts::native().container(sandbox("box").workspace("atlas")).drain("box").session(session);
+    let with =
+        |session| Facts::native().container(sandbox("box").workspace("atlas")).drain("box").session(session);
     let mut desk = Desk::on(&with(session("s1").uses("box").live()));
     assert!(desk.confirmed().is_empty());
     desk.sees(&with(session("s1").uses("box").ended_ago("1s")));

@@ -21,7 +21,8 @@ pub(crate) struct Desk {
 }
 
 pub(crate) fn setup(read_only: bool, policy: Policy) -> Setup {
-    let themes = ["dark", "light"].map(|name| Theme::named(name, None, Depth::True).unwrap());
+    let themes =
+        ["dark", "light"].map(|name| (name.to_owned(), Theme::named(name, None, Depth::True).unwrap()));
     Setup {
         read_only,
         policy,

@@ -81,7 +81,7 @@ pub(super) fn run(model: &mut Model, command: Command, effects: &mut Vec<Effect>
         }
         Command::Theme => {
             model.theme = (model.theme + 1) % model.setup.themes.len();
-            let name = model.theme().name().to_owned();
+            let name = model.setup.themes[model.theme].0.clone();
             model.toast(format!("theme {name}"), false);
         }
         Command::Mouse => {

@@ -8,6 +8,7 @@ use crate::domain::Status;
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
 use crate::text::{clean, width};
+use crate::ui::glyphs::Glyphs;
 use crate::ui::list::{Column, Group};
 use crate::ui::model::Model;
 use crate::ui::usage::TRACE;
@@ -130,10 +131,14 @@ pub(super) fn of_container(column: Column, verdict: &Verdict, model: &Model) -> 
         Column::Config => "current".to_owned(),
         Column::Cpu => usage(verdict, model, |trace| {
             let permille = trace.cpu_permille()?;
-            Some(format!("{}{:>4}%", bars(&trace.cpu_levels()), permille / 10))
+            Some(format!("{}{:>4}%", bars(&trace.cpu_levels(), model.glyphs()), permille / 10))
         }),
         Column::Memory => usage(verdict, model, |trace| {
-            Some(format!("{}{:>6}", bars(&trace.memory_levels()), bytes(trace.memory_bytes())))
+            Some(format!(
+                "{}{:>6}",
+                bars(&trace.memory_levels(), model.glyphs()),
+                bytes(trace.memory_bytes())
+            ))
         }),
         Column::Why => why(&verdict.evidence),
     }
@@ -212,10 +217,14 @@ fn usage(
 }
 
 /// A sparkline, right-aligned to its full length.
-fn bars(levels: &[u8]) -> String {
-    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let empty = std::iter::repeat_n(' ', TRACE.saturating_sub(levels.len()));
-    empty.chain(levels.iter().map(|level| BARS[usize::from(*level).min(8)])).collect()
+fn bars(levels: &[u8], glyphs: Glyphs) -> String {
+    let heights = glyphs.heights();
+    let empty = std::iter::repeat_n(" ", TRACE.saturating_sub(levels.len()));
+    let bars = levels.iter().map(|level| match usize::from(*level) {
+        0 => " ",
+        level => heights[level.min(8) - 1],
+    });
+    empty.chain(bars).collect()
 }
 
 /// Memory as people say it.

@@ -54,13 +54,13 @@ fn draw_tabs(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = model.theme();
     let border = theme.style(Role::Border);
     for x in area.left()..area.right() {
-        put(buffer, x, area.y, 1, "─", border);
+        put(buffer, x, area.y, 1, model.glyphs().rule(), border);
     }
     let mut x = area.x + 1;
     for tab in Tab::ALL {
         let chosen = tab == model.detail.tab;
         let title = if chosen { format!("[{}]", tab.title()) } else { format!(" {} ", tab.title()) };
-        let mut style = theme.style(if chosen { Role::Accent } else { Role::Dim });
+        let mut style = theme.style(if chosen { Role::Tab } else { Role::Dim });
         if chosen && model.detail.focused {
             style = style.add_modifier(Modifier::REVERSED);
         }
@@ -135,7 +135,7 @@ fn contents(model: &Model, room: usize) -> Vec<Line> {
 fn why(model: &Model, verdict: &Verdict, room: usize) -> Vec<Line> {
     let theme = model.theme();
     let style = theme.style(Role::Status(verdict.status)).add_modifier(Modifier::BOLD);
-    let mut head = vec![(format!("{} {}", theme.glyph(verdict.status), verdict.status), style)];
+    let mut head = vec![(format!("{} {}", model.glyphs().status(verdict.status), verdict.status), style)];
     if verdict.outdated {
         head.push((", outdated".to_owned(), theme.style(Role::Warning)));
     }
@@ -165,7 +165,10 @@ fn why(model: &Model, verdict: &Verdict, room: usize) -> Vec<Line> {
             if index > 0 {
                 line.push((" → ".to_owned(), theme.style(Role::Dim)));
             }
-            line.push((format!("{} {status}", theme.glyph(*status)), theme.style(Role::Status(*status))));
+            line.push((
+                format!("{} {status}", model.glyphs().status(*status)),
+                theme.style(Role::Status(*status)),
+            ));
         }
         lines.push(line);
     }
@@ -213,7 +216,7 @@ fn source(model: &Model, reason: &Evidence) -> String {
 fn why_lost(model: &Model, lost: &Lost, room: usize) -> Vec<Line> {
     let theme = model.theme();
     let style = theme.style(Role::Status(crate::domain::Status::Lost)).add_modifier(Modifier::BOLD);
-    let mut head = vec![(format!("{} lost", theme.glyph(crate::domain::Status::Lost)), style)];
+    let mut head = vec![(format!("{} lost", model.glyphs().status(crate::domain::Status::Lost)), style)];
     let title = lost.title.as_ref().map(|title| format!(" ({})", clean(title))).unwrap_or_default();
     head.push((
         format!("   session {}{title} of {}", clean(&lost.session), lost.system),
@@ -308,7 +311,8 @@ fn log_line(model: &Model, line: &LogLine, _room: usize) -> Line {
     let lead = if line.stderr { theme.style(Role::Warning) } else { theme.style(Role::Dim) };
     let mut pieces = vec![(time, lead)];
     for (paint, text) in ansi::spans(&line.text) {
-        pieces.push((text, theme.paint(&paint)));
+        let _ = paint;
+        pieces.push((text, theme.style(Role::Text)));
     }
     pieces
 }

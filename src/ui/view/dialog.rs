@@ -28,18 +28,26 @@ pub(super) fn open(
             }
         }
     }
-    buffer.set_style(frame, theme.style(Role::Text));
+    buffer.set_style(frame, theme.style(Role::Dialog));
     // A frame takes more than a very small screen has.
     if width < 10 || height < 4 {
         return frame;
     }
     let border = theme.style(Role::Border);
-    let across = "─".repeat(usize::from(width - 2));
-    put(buffer, frame.x, frame.y, width, &format!("┌{across}┐"), border);
-    put(buffer, frame.x, frame.bottom() - 1, width, &format!("└{across}┘"), border);
+    let set = model.glyphs().border();
+    let across = set.horizontal_top.repeat(usize::from(width - 2));
+    put(buffer, frame.x, frame.y, width, &format!("{}{across}{}", set.top_left, set.top_right), border);
+    put(
+        buffer,
+        frame.x,
+        frame.bottom() - 1,
+        width,
+        &format!("{}{across}{}", set.bottom_left, set.bottom_right),
+        border,
+    );
     for y in frame.top() + 1..frame.bottom() - 1 {
-        put(buffer, frame.x, y, 1, "│", border);
-        put(buffer, frame.right() - 1, y, 1, "│", border);
+        put(buffer, frame.x, y, 1, set.vertical_left, border);
+        put(buffer, frame.right() - 1, y, 1, set.vertical_right, border);
     }
     put(buffer, frame.x + 2, frame.y, width - 4, &format!(" {title} "), theme.style(Role::Accent));
     Rect { x: frame.x + 2, y: frame.y + 1, width: width - 4, height: height - 2 }

@@ -26,7 +26,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let counts_width: usize = counts.iter().map(|(text, _)| width(text) + 1).sum();
     let ages = ages(model);
     let badge = if model.setup.read_only { " RO " } else { " RW " };
-    let badge_style = theme.style(if model.setup.read_only { Role::Good } else { Role::Badge });
+    let badge_style = theme.style(if model.setup.read_only { Role::ReadOnly } else { Role::ReadWrite });
     let engine = model.observation.as_ref().and_then(|seen| seen.snapshot.host.engine.clone());
     let engine = engine.map(|engine| short_engine(&clean(&engine))).unwrap_or_default();
     let mut pieces: Vec<(String, Style)> =

@@ -36,8 +36,7 @@ fn draw_headings(model: &Model, columns: &Columns, area: Rect, buffer: &mut Buff
     for (column, wide) in &columns.0 {
         let arrow = match (*column == model.list.sort, model.list.reversed) {
             (false, _) => "",
-            (true, false) => "▲",
-            (true, true) => "▼",
+            (true, reversed) => model.glyphs().sorted(reversed),
         };
         let title = if *column == Column::Name && model.list.flat { "CONTAINER" } else { column.title() };
         put(
@@ -84,7 +83,7 @@ fn draw_row(model: &Model, columns: &Columns, row: &Row, selected: bool, area: R
             }
             (Column::Status, Some(status)) => {
                 let style = status_style(model, status, base, selected);
-                let text = format!("{} {}", theme.glyph(status), cell(model, row, Column::Status));
+                let text = format!("{} {}", model.glyphs().status(status), cell(model, row, Column::Status));
                 put(buffer, x, area.y, wide, &text, style);
             }
             (Column::Why, _) if !selected => {
@@ -116,13 +115,13 @@ fn status_of(model: &Model, row: &Row) -> Option<Status> {
 }
 
 fn name(model: &Model, row: &Row, marked: bool) -> String {
-    let mark = if marked { "*" } else { " " };
+    let mark = if marked { model.glyphs().mark() } else { " " };
     match (&row.key, &row.content) {
         (Key::Workspace(name), Content::Workspace(group)) => {
-            let arrow = if group.folded { "▸" } else { "▾" };
+            let arrow = model.glyphs().fold(group.folded);
             let all =
                 !group.members.is_empty() && group.members.iter().all(|id| model.list.marks.contains(id));
-            let mark = if all { "*" } else { "" };
+            let mark = if all { model.glyphs().mark() } else { "" };
             format!("{arrow} {}{mark}", clean(name.as_deref().unwrap_or("(no workspace)")))
         }
         _ if model.list.flat => format!("{mark} {}", cell(model, row, Column::Name)),

@@ -18,7 +18,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let title = format!("{} {over} of {total}", work.verb);
     let border = theme.style(Role::Border);
     for x in area.left()..area.right() {
-        put(buffer, x, area.y, 1, "─", border);
+        put(buffer, x, area.y, 1, model.glyphs().rule(), border);
     }
     let lead = put(
         buffer,
@@ -30,9 +30,10 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     );
     let gauge = area.width.saturating_sub(lead + 4).min(40);
     if gauge >= 6 && total > 0 {
+        let (done, left) = model.glyphs().gauge();
         let full = usize::from(gauge) * over / total;
-        let bar = format!("{}{}", "█".repeat(full), "░".repeat(usize::from(gauge) - full));
-        put(buffer, area.x + 2 + lead, area.y, gauge, &bar, theme.style(Role::Good));
+        let bar = format!("{}{}", done.repeat(full), left.repeat(usize::from(gauge) - full));
+        put(buffer, area.x + 2 + lead, area.y, gauge, &bar, theme.style(Role::Gauge));
     }
     let room = usize::from(area.height - 1);
     let in_flight: Vec<_> = work.in_flight().collect();
