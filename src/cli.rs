@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
 mod act;
+mod dashboard;
 mod doctor;
 mod log;
 mod may_start;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
+
+use dashboard::Showing;
 
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
@@ -156,6 +159,10 @@ enum Trouble {
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
     #[error(transparent)]
+    Theme(#[from] crate::ui::theme::ThemeFault),
+    #[error("the keys of the config file cannot be used: {0}")]
+    Keys(#[from] crate::ui::KeymapFault),
+    #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
@@ -208,12 +215,21 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
     let environment = Environment::of_process();
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
-    let command = arguments.command.unwrap_or_else(|| Command::Status(status::StatusArguments::default()));
-    if let Command::Profiles(arguments) = &command {
+    if let Some(Command::Profiles(arguments)) = &arguments.command {
         return Ok(profiles::run(arguments, &library));
     }
     let house = House { environment, settings, library };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let command = match (arguments.command, dashboard::can_be_shown(&house)) {
+        (Some(command), _) => command,
+        (None, Showing::Here) => {
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
+            return outcome;
+        }
+        (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),
+        (None, Showing::Nowhere) => Command::Status(status::StatusArguments::default()),
+    };
     let outcome = match &command {
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
@@ -232,6 +248,7 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
 }
 
 /// What every command stands on.
+#[derive(Clone)]
 struct House {
     environment: Environment,
     settings: Settings,
@@ -262,6 +279,14 @@ impl House {
             WatchedSystem { entry: entry.clone(), stores, asked_for }
         });
         Ok(systems.collect())
+    }
+
+    /// Makes the systems anew, as often as somebody needs stores of his own to read.
+    fn system_maker(&self) -> Result<crate::ui::Systems, Trouble> {
+        // Whatever is wrong is said now, not in the middle of a plan.
+        self.systems()?;
+        let house = self.clone();
+        Ok(Box::new(move || house.systems().map_err(|trouble| trouble.to_string())))
     }
 
     /// A look at the host.

@@ -34,6 +34,10 @@ pub struct Settings {
     pub cadence: Cadence,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// The keys of the dashboard that the operator changed, by command.
+    pub keys: BTreeMap<String, Vec<String>>,
+    /// Whether the dashboard listens to the mouse.
+    pub mouse: bool,
     /// Which theme, if one was chosen.
     pub theme: Option<String>,
     /// Where the user's own themes are.
@@ -141,6 +145,9 @@ struct File {
     default_lifetime: Option<Spanned<String>>,
     stop_grace: Option<Spanned<String>>,
     read_only: Option<bool>,
+    mouse: Option<bool>,
+    #[serde(default)]
+    keys: BTreeMap<String, Keys>,
     theme: Option<String>,
     #[serde(default)]
     stores: BTreeMap<String, Vec<PathBuf>>,
@@ -148,6 +155,23 @@ struct File {
     expect_hash: BTreeMap<String, String>,
     #[serde(default)]
     brake: Brake,
+}
+
+/// One key, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Keys {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<Keys> for Vec<String> {
+    fn from(keys: Keys) -> Self {
+        match keys {
+            Keys::One(key) => vec![key],
+            Keys::Several(keys) => keys,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -257,6 +281,8 @@ impl Settings {
             timeout,
             cadence,
             read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
+            keys: file.keys.into_iter().map(|(command, keys)| (command, keys.into())).collect(),
+            mouse: file.mouse.unwrap_or(true),
             theme: flags.theme.or_else(|| variable("SANDKEEPER_THEME")).or(file.theme),
             theme_folder: environment.folder("XDG_CONFIG_HOME").join("themes"),
             profile_folder: environment.folder("XDG_CONFIG_HOME").join("profiles"),

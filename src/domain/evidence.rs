@@ -216,6 +216,29 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Where it was learnt: `engine`, `sessions`, or in a few words elsewhere.
+    pub fn origin(&self) -> &'static str {
+        match self {
+            Self::LiveSession { .. }
+            | Self::MoreLiveSessions(_)
+            | Self::QuietSessions { .. }
+            | Self::WithinLifetime { .. }
+            | Self::QuietPastLifetime { .. }
+            | Self::AllSessionsEnded { .. }
+            | Self::NoSession { .. }
+            | Self::StoreUnreadable { .. }
+            | Self::LivenessUnclear { .. }
+            | Self::ActivityUnreadable { .. }
+            | Self::SessionOpen { .. } => "sessions",
+            Self::DrainMarked { .. } => "our own state",
+            Self::ClockStepped(_) | Self::FactsTooOld { .. } => "the clock",
+            Self::Undecidable(_) | Self::ProfileBroken(_) | Self::Disputed(_) => "profile",
+            _ => "engine",
+        }
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

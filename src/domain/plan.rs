@@ -55,6 +55,8 @@ pub struct Reconcile {
     pub drain: bool,
     /// Only this workspace.
     pub workspace: Option<String>,
+    /// Only these containers.
+    pub only: Option<HashSet<ContainerId>>,
     /// The operator has seen the brake and names the exact number of orphans behind it.
     pub override_brake: Option<usize>,
 }
@@ -226,10 +228,10 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
 
 fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
     match intent {
-        Intent::Reconcile(Reconcile { workspace: Some(only), .. }) => {
-            verdict.workspace.as_ref() == Some(only)
+        Intent::Reconcile(Reconcile { workspace, only, .. }) => {
+            workspace.as_ref().is_none_or(|only| verdict.workspace.as_ref() == Some(only))
+                && only.as_ref().is_none_or(|only| verdict.subject.id().is_some_and(|id| only.contains(id)))
         }
-        Intent::Reconcile(_) => true,
         Intent::Stop(targets)
         | Intent::Remove(targets)
         | Intent::ForceRemove(targets)

@@ -40,7 +40,7 @@ impl Glyphs {
 
     /// A row that is marked.
     pub fn mark(self) -> &'static str {
-        self.pick("▪", "*")
+        "*"
     }
 
     /// A workspace whose containers are shown, or not.
