@@ -88,22 +88,30 @@ impl Transport {
 
     /// Fetches a JSON document whole, within `timeout` from the first byte sent to the last byte read.
     pub(super) async fn get(&self, path_and_query: &str, timeout: Duration) -> Result<Bytes, EngineFault> {
+        Ok(self.answer(path_and_query, timeout).await?.into_body())
+    }
+
+    /// The same, with its headers.
+    pub(super) async fn answer(
+        &self,
+        path_and_query: &str,
+        timeout: Duration,
+    ) -> Result<Response<Bytes>, EngineFault> {
         let fetch = async {
             let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
             let request = Request::builder().method(Method::GET).uri(path_and_query).body(body);
             let request = request.map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
-            let response = self.send(request).await?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
+            let (head, body) = self.send(request).await?.into_parts();
+            let body = Limited::new(body, LARGEST_ANSWER).collect().await;
             let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
                 Some(_) => EngineFault::TooLarge(LARGEST_ANSWER / 1024 / 1024),
                 None => EngineFault::Connection(chain(error.as_ref())),
             })?;
             let body = body.to_bytes();
-            if status.is_success() {
-                return Ok(body);
+            if head.status.is_success() {
+                return Ok(Response::from_parts(head, body));
             }
-            Err(EngineFault::Status { status: status.as_u16(), message: message_of(&body) })
+            Err(EngineFault::Status { status: head.status.as_u16(), message: message_of(&body) })
         };
         tokio::time::timeout(timeout, fetch).await.map_err(|_| EngineFault::TimedOut(timeout))?
     }
