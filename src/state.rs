@@ -2,6 +2,7 @@
 //! state folder, readable by its owner only; never the application's database, and never written in read-only mode.
 
 mod journal;
+mod looks;
 mod marks;
 
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use thiserror::Error;
 
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
+pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::Mark;
 
 /// Why our own state cannot be used.
