@@ -8,6 +8,7 @@ mod control;
 mod decode;
 mod endpoint;
 mod fault;
+pub mod sim;
 mod transport;
 mod view;
 
