@@ -171,10 +171,9 @@ impl Reader {
                 && self.read.is_none_or(|read| line.at > read)
                 && self.until.is_none_or(|until| line.at <= until)
         };
-        let mut fitting: Vec<&LogLine> = lines.iter().filter(wanted).collect();
-        // Only what was there at the beginning is cut short.
-        let surplus = self.tail.take().map_or(0, |tail| fitting.len().saturating_sub(tail));
-        fitting.drain(..surplus);
+        // Only what was there at the beginning is cut short, before anybody asks which output a line belongs to.
+        let surplus = self.tail.take().map_or(0, |tail| lines.len().saturating_sub(tail));
+        let fitting: Vec<&LogLine> = lines.iter().skip(surplus).filter(wanted).collect();
         self.read = lines.last().map(|line| line.at).max(self.read);
         let mut bytes = Vec::new();
         for line in fitting {
