@@ -33,6 +33,8 @@ pub enum Intent {
     ForceRemove(Targets),
     /// Mark these for eviction.
     Drain(Targets),
+    /// Remove those of these that are marked for eviction and whose last session has ended.
+    Evict(Targets),
 }
 
 /// Containers the operator named.
@@ -231,7 +233,8 @@ fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
         Intent::Stop(targets)
         | Intent::Remove(targets)
         | Intent::ForceRemove(targets)
-        | Intent::Drain(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
+        | Intent::Drain(targets)
+        | Intent::Evict(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
     }
 }
 
@@ -283,12 +286,16 @@ fn decide(
     }
     let running = container.state.holds_processes();
     let removal = if running { Action::StopAndRemove } else { Action::Remove };
+    let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
     match intent {
         Intent::Stop(_) if running => (Action::Stop, Reason::Asked),
         Intent::Stop(_) => keep(Reason::NotRunning(container.state.clone())),
         Intent::Remove(_) => (removal, Reason::Asked),
         Intent::ForceRemove(_) => (Action::ForceRemove, Reason::Asked),
         Intent::Drain(_) => keep(deciding()),
+        Intent::Evict(_) if verdict.status != Status::Draining => keep(deciding()),
+        Intent::Evict(_) if running && auto_remove => keep(Reason::AutoRemove),
+        Intent::Evict(_) => (removal, deciding()),
         Intent::Reconcile(reconcile) => {
             let removable = matches!(verdict.status, Status::Stale | Status::Orphaned | Status::Draining);
             if !removable {
@@ -300,7 +307,6 @@ fn decide(
             if verdict.status == Status::Orphaned && running && !reconcile.include_running_orphans {
                 return keep(Reason::RunningOrphan(container.state.clone()));
             }
-            let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
             if running && auto_remove {
                 return keep(Reason::AutoRemove);
             }
