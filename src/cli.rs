@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
 mod act;
+mod dashboard;
 mod doctor;
 mod log;
 mod may_start;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
+
+use dashboard::Showing;
 
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
@@ -103,6 +106,9 @@ struct GlobalArguments {
     /// The config file [default: `config.toml` in `$XDG_CONFIG_HOME/sandkeeper`]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
+    #[arg(long, global = true, value_name = "NAME")]
+    theme: Option<String>,
     /// Never change anything, whatever is asked
     #[arg(long, global = true)]
     read_only: bool,
@@ -153,6 +159,10 @@ enum Trouble {
     Runtime(#[from] std::io::Error),
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
+    #[error(transparent)]
+    Theme(#[from] crate::ui::theme::ThemeFault),
+    #[error("the keys of the config file cannot be used: {0}")]
+    Keys(#[from] crate::ui::KeymapFault),
     #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
@@ -206,12 +216,21 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
     let environment = Environment::of_process();
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
-    let command = arguments.command.unwrap_or_else(|| Command::Status(status::StatusArguments::default()));
-    if let Command::Profiles(arguments) = &command {
+    if let Some(Command::Profiles(arguments)) = &arguments.command {
         return Ok(profiles::run(arguments, &library));
     }
     let house = House { environment, settings, library };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let command = match (arguments.command, dashboard::can_be_shown(&house)) {
+        (Some(command), _) => command,
+        (None, Showing::Here) => {
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
+            return outcome;
+        }
+        (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),
+        (None, Showing::Nowhere) => Command::Status(status::StatusArguments::default()),
+    };
     let outcome = match &command {
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
@@ -230,6 +249,7 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
 }
 
 /// What every command stands on.
+#[derive(Clone)]
 struct House {
     environment: Environment,
     settings: Settings,
@@ -256,11 +276,19 @@ impl House {
         let asked_for = !self.settings.profiles.is_empty();
         let systems = chosen.iter().map(|entry| {
             let named = self.named_stores(entry, &chosen);
-            let key = self.settings.keys.get(entry.profile.name.as_str()).map(String::as_str);
+            let key = self.settings.secrets.get(entry.profile.name.as_str()).map(String::as_str);
             let stores = StoreSet::new(&entry.profile, named, key, &self.environment, limits);
             WatchedSystem { entry: entry.clone(), stores, asked_for }
         });
         Ok(systems.collect())
+    }
+
+    /// Makes the systems anew, as often as somebody needs stores of his own to read.
+    fn system_maker(&self) -> Result<crate::ui::Systems, Trouble> {
+        // Whatever is wrong is said now, not in the middle of a plan.
+        self.systems()?;
+        let house = self.clone();
+        Ok(Box::new(move || house.systems().map_err(|trouble| trouble.to_string())))
     }
 
     /// A look at the host.
@@ -328,6 +356,7 @@ impl From<GlobalArguments> for Flags {
             min_age: arguments.min_age,
             timeout: arguments.timeout,
             interval: arguments.interval,
+            theme: arguments.theme,
             read_only: arguments.read_only,
         }
     }

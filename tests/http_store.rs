@@ -209,7 +209,7 @@ fn a_key_comes_from_the_environment_or_the_configuration_and_is_never_shown() {
     let bad = host.sandkeeper(arguments).env("PARACHUTE_API_KEY", "wr0ng-key").run().expect_exit(4);
     assert!(!bad.to_string().contains("wr0ng"), "{bad}");
     let config = format!(
-        "[keys]\nparachute = \"k3y-of-parachute\"\n[stores]\nparachute = [\"{}\"]\n",
+        "[secrets]\nparachute = \"k3y-of-parachute\"\n[stores]\nparachute = [\"{}\"]\n",
         parachute.url()
     );
     host.home.write(".config/sandkeeper/config.toml", config);

@@ -108,10 +108,12 @@ pub enum Evidence {
         /// How old it may get, if that is known.
         limit: Option<Duration>,
     },
-    /// Younger than the creation grace.
+    /// Made, or started by somebody, less than the grace ago.
     TooNew {
-        /// How old it is.
+        /// How long ago.
         age: Duration,
+        /// Whether it was made earlier and started then.
+        started: bool,
         /// The grace.
         grace: Duration,
     },
@@ -247,6 +249,29 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Where it was learnt: `engine`, `sessions`, or in a few words elsewhere.
+    pub fn origin(&self) -> &'static str {
+        match self {
+            Self::LiveSession { .. }
+            | Self::MoreLiveSessions(_)
+            | Self::QuietSessions { .. }
+            | Self::WithinLifetime { .. }
+            | Self::QuietPastLifetime { .. }
+            | Self::AllSessionsEnded { .. }
+            | Self::NoSession { .. }
+            | Self::StoreUnreadable { .. }
+            | Self::LivenessUnclear { .. }
+            | Self::ActivityUnreadable { .. }
+            | Self::SessionOpen { .. } => "sessions",
+            Self::DrainMarked { .. } => "our own state",
+            Self::ClockStepped(_) | Self::FactsTooOld { .. } => "the clock",
+            Self::Undecidable(_) | Self::ProfileBroken(_) | Self::Disputed(_) => "profile",
+            _ => "engine",
+        }
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -298,12 +323,11 @@ impl fmt::Display for Evidence {
                 let claim = if *has_store { "no session claims it" } else { "nothing claims it" };
                 write!(f, "{claim}; {state}, made {} ago", Span(*age))
             }
-            Self::PathGone(_) | Self::PathUnsure { .. } | Self::TooOld { .. } | Self::MayBeInUse { .. } => {
-                self.write_sign(f)
-            }
-            Self::TooNew { age, grace } => {
-                write!(f, "made {} ago, within the grace of {}: its session may be about to start", Span(*age), Span(*grace))
-            }
+            Self::PathGone(_)
+            | Self::PathUnsure { .. }
+            | Self::TooOld { .. }
+            | Self::MayBeInUse { .. }
+            | Self::TooNew { .. } => self.write_sign(f),
             Self::DrainMarked { ago, by } => write!(f, "marked for eviction {} ago by {by}", Span(*ago)),
             Self::StoreUnreadable { path, fault } => {
                 write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
@@ -375,6 +399,15 @@ impl Evidence {
                     Precise(*age)
                 )?;
                 limit.map_or(Ok(()), |limit| write!(f, " of at most {}", Precise(limit)))
+            }
+            Self::TooNew { age, started, grace } => {
+                let what = if *started { "started" } else { "made" };
+                write!(
+                    f,
+                    "{what} {} ago, within the grace of {}: its session may be about to start",
+                    Span(*age),
+                    Span(*grace)
+                )
             }
             _ => Ok(()),
         }

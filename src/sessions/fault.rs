@@ -109,7 +109,7 @@ impl StoreFault {
             }
             Self::Unreachable(_) => "start the application, or name its address with `--db SYSTEM=URL`",
             Self::Status { status: 401 | 403, .. } => {
-                "give its key, in the variable that its profile names or under `[keys]` of the config file"
+                "give its key, in the variable that its profile names or under `[secrets]` of the config file"
             }
             Self::Status { .. } => "look into the application's own log",
             Self::Unintelligible(_) => "check that this is the application the profile speaks of",

@@ -19,6 +19,7 @@ pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod stores;
 pub(crate) mod systems;
+pub(crate) mod terminal;
 mod wire;
 
 use std::thread;
