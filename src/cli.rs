@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
 mod act;
+mod demo;
 mod doctor;
 mod log;
 mod may_start;
@@ -135,6 +136,11 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
     Profiles(profiles::ProfilesArguments),
+    /// Try everything on a made-up host, without an engine: four systems, every status, every action
+    ///
+    /// The host lives in a temporary folder that is removed at the end; nothing else is touched. With a command, such as
+    /// `demo status` or `demo reconcile --dry-run`, that command is run there instead.
+    Demo(demo::DemoArguments),
 }
 
 /// Why a command could not even begin.
@@ -153,6 +159,13 @@ enum Trouble {
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
     #[error(transparent)]
+    Demo(#[from] crate::demo::DemoFault),
+    #[error("the demo {0}")]
+    DemoUsage(&'static str),
+    /// What clap says about the command inside a demo.
+    #[error("{0}")]
+    Inner(String),
+    #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
@@ -169,6 +182,7 @@ impl Trouble {
             Self::Runtime(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
+            | Self::Demo(_)
             | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
             _ => Outcome::Usage,
         }
@@ -202,7 +216,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
-    let environment = Environment::of_process();
+    match arguments.command {
+        Some(Command::Demo(demo)) => demo::run(demo, arguments.global),
+        _ => run_in(arguments, Environment::of_process()),
+    }
+}
+
+/// Runs a command in these surroundings: the process's own, or the demo's.
+fn run_in(arguments: Arguments, environment: Environment) -> Result<Outcome, Trouble> {
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
     let command = arguments.command.unwrap_or_else(|| Command::Status(status::StatusArguments::default()));
@@ -221,7 +242,7 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
         Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
-        Command::Profiles(_) => Ok(Outcome::Done),
+        Command::Profiles(_) | Command::Demo(_) => Ok(Outcome::Done),
     };
     // A read that hangs on a dead disk must not keep the program from ending.
     runtime.shutdown_background();
