@@ -9,6 +9,7 @@ mod decode;
 mod endpoint;
 mod fault;
 mod redact;
+pub mod sim;
 mod transport;
 mod view;
 

@@ -173,7 +173,7 @@ pub const TABLE: &[Entry] = table! {
     Logs "logs" ["l"] "" "The logs of the row" Looking Looks;
     Follow "follow" ["w"] "" "Whether the logs follow what is being written" Looking Looks;
     Copy "copy" ["y"] "" "Copy the full id to the clipboard of your terminal" Looking Looks;
-    Sort "sort" ["o"] "sort" "Choose the column to sort by" Finding Looks;
+    Sort "sort" ["o"] "" "Choose the column to sort by" Finding Looks;
     ReverseSort "reverse-sort" ["O"] "" "Sort the other way round" Finding Looks;
     MarkVisible "mark-visible" ["*"] "" "Mark every visible row, or none" Finding Looks;
     Fold "fold" ["z"] "" "Fold or unfold the workspace" Finding Looks;

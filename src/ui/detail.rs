@@ -7,7 +7,7 @@ use crate::domain::ContainerId;
 use crate::engine::LogLine;
 
 /// Log lines that are kept; older ones go.
-pub const MOST_LINES: usize = 5_000;
+pub(super) const MOST_LINES: usize = 5_000;
 
 /// The tabs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Detail {
     pub tab: Tab,
     /// Whether keys go to it.
     pub focused: bool,
-    /// The first line on screen; in a log that follows, how far it is scrolled back.
+    /// The first line on screen; in a log, how far it is scrolled back from its end.
     pub scroll: usize,
     /// Whether a log shows its end.
     pub follow: bool,

@@ -71,6 +71,22 @@ impl Glyphs {
         self.pick("─", "-")
     }
 
+    /// What stands for a sign of ours that the terminal cannot show. What comes from outside is not ours to change.
+    pub fn plain(self, sign: &str) -> Option<&'static str> {
+        if self == Self::Unicode {
+            return None;
+        }
+        Some(match sign {
+            "…" => "~",
+            "→" | "▸" => ">",
+            "·" => ".",
+            "–" => "-",
+            "↑" => "^",
+            "↓" => "v",
+            _ => return None,
+        })
+    }
+
     /// The frame around a dialog.
     pub fn border(self) -> border::Set<'static> {
         match self {

@@ -126,7 +126,7 @@ impl fmt::Display for Chord {
         match (NAMES.iter().find(|(_, code)| *code == self.code), self.code) {
             (Some((name, _)), _) => text.push_str(name),
             (None, KeyCode::Char(c)) => text.push(c),
-            (None, KeyCode::F(number)) => text += &format!("f{number}"),
+            (None, KeyCode::F(number)) => return f.pad(&format!("{text}f{number}")),
             (None, other) => text += &format!("{other:?}").to_lowercase(),
         }
         f.pad(&text)

@@ -25,7 +25,7 @@ pub struct Areas {
 
 /// What the layout depends on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wants {
+pub(super) struct Wants {
     /// Lines of problems.
     pub problems: u16,
     /// Lines of work in progress, its frame included.
@@ -38,7 +38,7 @@ pub struct Wants {
 const LEAST_LIST: u16 = 4;
 
 /// Divides the screen. What matters least goes first when it is small: detail, work, headings, footer, header.
-pub fn divide(width: u16, height: u16, wants: Wants) -> Areas {
+pub(super) fn divide(width: u16, height: u16, wants: Wants) -> Areas {
     let mut top = 0;
     let mut bottom = height;
     let mut areas = Areas::default();

@@ -170,7 +170,7 @@ impl Default for List {
 }
 
 /// How urgent a status is, the most urgent first: what may need a person comes before what is in order.
-pub fn urgency(status: Status) -> u8 {
+pub(super) fn urgency(status: Status) -> u8 {
     match status {
         Status::Lost => 0,
         Status::Unknown => 1,

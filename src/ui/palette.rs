@@ -7,7 +7,7 @@ use super::command::{Command, TABLE};
 use super::keymap::Keymap;
 
 /// The commands that fit, the best first. What is not offered here cannot be found either.
-pub fn matches(typed: &str, keymap: &Keymap) -> Vec<Command> {
+pub(super) fn matches(typed: &str, keymap: &Keymap) -> Vec<Command> {
     let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
     let mut matcher = Matcher::new(Config::DEFAULT);
     let mut characters = Vec::new();

@@ -69,6 +69,8 @@ where
         Runner { world, messages, tasks, stop, log: None, work: CancellationToken::new(), over: false };
     runner.recall_last_look();
     let result = runner.turn(screen, input, inbox, &mut model).await;
+    // The operator has looked until now.
+    runner.remember(Vec::new());
     runner.stop.cancel();
     if let Some(log) = runner.log.take() {
         log.abort();

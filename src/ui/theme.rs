@@ -19,6 +19,7 @@ pub use colour::{Depth, Rgb};
 use crate::document::{Document, DocumentError};
 use crate::domain::Status;
 use crate::environment::Environment;
+use crate::text::ansi::Colour;
 use crate::text::{clean, closest};
 
 /// What a piece of the screen is for.
@@ -146,6 +147,7 @@ pub enum ThemeFault {
 pub struct Theme {
     styles: HashMap<Role, Style>,
     ground: (Rgb, Rgb),
+    depth: Depth,
 }
 
 impl Theme {
@@ -180,6 +182,18 @@ impl Theme {
     /// How something of this role looks.
     pub fn style(&self, role: Role) -> Style {
         self.styles.get(&role).copied().unwrap_or_default()
+    }
+
+    /// A colour that somebody else's program chose, as far as the terminal has it.
+    pub fn foreign(&self, colour: Colour) -> Option<Color> {
+        match colour {
+            _ if self.depth == Depth::None => None,
+            Colour::Indexed(number) if number < 16 || self.depth >= Depth::TwoHundredFiftySix => {
+                Some(Color::Indexed(number))
+            }
+            Colour::Indexed(_) => None,
+            Colour::Rgb(red, green, blue) => Rgb(red, green, blue).at(self.depth),
+        }
     }
 
     /// The colours a terminal is expected to have where this theme sets none: text and ground.
@@ -261,7 +275,7 @@ fn parse(file: &str, text: &str, depth: Depth) -> Result<Theme, DocumentError> {
     };
     let raw: File = document.parse()?;
     let mut theme = match &raw.base {
-        None => Theme { styles: HashMap::new(), ground: (Rgb(0xd0, 0xd0, 0xd0), Rgb(0, 0, 0)) },
+        None => Theme { styles: HashMap::new(), ground: (Rgb(0xd0, 0xd0, 0xd0), Rgb(0, 0, 0)), depth },
         Some(base) => built_in(base.get_ref(), depth)?.ok_or_else(|| {
             let known = BUILT_IN.map(|(name, _)| name).join(", ");
             document.error(base.span(), "base", "there is no such theme", format!("write one of {known}"))

@@ -17,6 +17,7 @@ use super::message::{Effect, Message};
 use super::model::{Layer, Model};
 use super::work::{Summary, Work};
 use crate::domain::evidence::plural;
+use crate::engine::LogLine;
 use crate::keeper::{Ending, ItemOutcome};
 
 /// Takes a message in and says what is to be done.
@@ -55,7 +56,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         },
         Message::Logged(id, lines) => {
             if model.detail.of.as_ref() == Some(&id) {
-                model.detail.log.add(lines);
+                on_logged(model, lines);
             }
         }
         Message::LogEnded(id, why) => {
@@ -84,6 +85,16 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     model.scroll();
     turn_detail(model, &mut effects);
     effects
+}
+
+/// A log that does not follow, or is being read further up, stays where it is while lines are added to its end.
+fn on_logged(model: &mut Model, lines: Vec<LogLine>) {
+    let detail = &mut model.detail;
+    if detail.log.heard && (!detail.follow || detail.scroll > 0) {
+        let wanted = detail.search.to_lowercase();
+        detail.scroll += lines.iter().filter(|line| line.text.to_lowercase().contains(&wanted)).count();
+    }
+    detail.log.add(lines);
 }
 
 fn fetched<T>(result: Result<T, String>) -> Fetched<T> {

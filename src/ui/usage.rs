@@ -6,7 +6,7 @@ use crate::domain::ContainerId;
 use crate::engine::Usage;
 
 /// How many samples a trace keeps; as many as a sparkline shows.
-pub const TRACE: usize = 12;
+pub(super) const TRACE: usize = 12;
 
 /// The traces of containers that were on screen.
 #[derive(Clone, Debug, Default)]

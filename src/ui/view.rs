@@ -18,6 +18,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::glyphs::Glyphs;
 use super::model::{Layer, Model};
 use super::theme::Role;
 use crate::text::shorten;
@@ -27,7 +28,7 @@ pub(super) use detail::{lines as detail_lines, tab_at};
 pub(super) use help::length as help_length;
 
 /// Where the cursor of the terminal belongs, if something is being typed.
-pub type Cursor = Option<(u16, u16)>;
+pub(super) type Cursor = Option<(u16, u16)>;
 
 /// Draws everything.
 pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Cursor {
@@ -51,6 +52,13 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Cursor {
             Layer::Summary(summary) => summary::draw(model, summary, area, buffer),
             Layer::Ending(asked) => work::draw_ending(model, *asked, area, buffer),
         };
+    }
+    if model.glyphs() == Glyphs::Ascii {
+        for cell in &mut buffer.content {
+            if let Some(plain) = model.glyphs().plain(cell.symbol()) {
+                cell.set_symbol(plain);
+            }
+        }
     }
     cursor
 }

@@ -180,7 +180,7 @@ fn weight(ending: Ending) -> u8 {
 }
 
 /// What the operator can do about an outcome, if anything.
-pub fn next_step(ending: Ending, evidence_missing: bool) -> Option<&'static str> {
+pub(super) fn next_step(ending: Ending, evidence_missing: bool) -> Option<&'static str> {
     match ending {
         Ending::Failed if evidence_missing => Some("see the header for what cannot be read, then try again"),
         Ending::Failed => Some("try again; `F` removes what does not react"),

@@ -35,7 +35,9 @@ pub(super) fn run(model: &mut Model, command: Command, effects: &mut Vec<Effect>
         }
         Command::Follow => {
             model.detail.follow = !model.detail.follow;
-            model.detail.scroll = 0;
+            if model.detail.follow {
+                model.detail.scroll = 0;
+            }
             let word = if model.detail.follow { "The log follows" } else { "The log stays where it is" };
             model.toast(word, false);
         }
@@ -135,10 +137,11 @@ fn turn(model: &mut Model, tab: Tab) {
 }
 
 fn back(model: &mut Model) {
-    if model.detail.focused {
-        model.detail.focused = false;
-    } else if !model.detail.search.is_empty() {
+    if model.detail.tab == Tab::Logs && !model.detail.search.is_empty() {
         model.detail.search.clear();
+        model.detail.scroll = 0;
+    } else if model.detail.focused {
+        model.detail.focused = false;
     } else if !model.list.filter.is_empty() {
         model.list.filter = crate::ui::filter::Filter::default();
         model.arrange();

@@ -25,7 +25,7 @@ const LEAVE: [Column; 8] = [
     Column::Sessions,
 ];
 /// What the reason keeps for itself before columns leave.
-const ROOM_FOR_REASON: u16 = 28;
+const ROOM_FOR_REASON: u16 = 22;
 const NAME: (u16, u16) = (22, 38);
 
 /// The columns that fit, each with its width.

@@ -11,7 +11,8 @@ use crate::domain::session::Liveness;
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Claim, Lost, Verdict};
 use crate::engine::LogLine;
-use crate::text::{ansi, clean, width};
+use crate::text::ansi::{self, Paint};
+use crate::text::{clean, width};
 use crate::ui::detail::{Fetched, Tab};
 use crate::ui::list::{Content, Group};
 use crate::ui::message::Past;
@@ -31,10 +32,7 @@ pub(super) fn draw(model: &Model, tabs: Rect, area: Rect, buffer: &mut Buffer) {
     let last = all.len().saturating_sub(height);
     let start = match model.detail.tab {
         // A log is read from its end.
-        Tab::Logs if model.detail.follow || model.detail.scroll > 0 => {
-            last.saturating_sub(model.detail.scroll)
-        }
-        Tab::Logs => 0,
+        Tab::Logs => last.saturating_sub(model.detail.scroll),
         _ => model.detail.scroll.min(last),
     };
     for (index, line) in all.iter().skip(start).take(height).enumerate() {
@@ -311,10 +309,28 @@ fn log_line(model: &Model, line: &LogLine, _room: usize) -> Line {
     let lead = if line.stderr { theme.style(Role::Warning) } else { theme.style(Role::Dim) };
     let mut pieces = vec![(time, lead)];
     for (paint, text) in ansi::spans(&line.text) {
-        let _ = paint;
-        pieces.push((text, theme.style(Role::Text)));
+        pieces.push((text, painted(model, paint)));
     }
     pieces
+}
+
+/// The colours a program gave its own line, as far as they are harmless.
+fn painted(model: &Model, paint: Paint) -> Style {
+    let mut style = model.theme().style(Role::Text);
+    if let Some(colour) = paint.foreground.and_then(|colour| model.theme().foreign(colour)) {
+        style = style.fg(colour);
+    }
+    for (set, modifier) in [
+        (paint.bold, Modifier::BOLD),
+        (paint.dim, Modifier::DIM),
+        (paint.italic, Modifier::ITALIC),
+        (paint.underline, Modifier::UNDERLINED),
+    ] {
+        if set {
+            style = style.add_modifier(modifier);
+        }
+    }
+    style
 }
 
 fn history(model: &Model, past: &Past) -> Vec<Line> {

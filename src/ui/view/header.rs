@@ -22,8 +22,6 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = model.theme();
     let style = theme.style(Role::Header);
     buffer.set_style(area, style);
-    let counts = counts(model);
-    let counts_width: usize = counts.iter().map(|(text, _)| width(text) + 1).sum();
     let ages = ages(model);
     let badge = if model.setup.read_only { " RO " } else { " RW " };
     let badge_style = theme.style(if model.setup.read_only { Role::ReadOnly } else { Role::ReadWrite });
@@ -39,8 +37,14 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     pieces.push((badge.to_owned(), badge_style));
     pieces.push(("  ".to_owned(), style));
     pieces.extend(ages);
-    // On a narrow terminal the name of the program goes first, then the engine's; what is counted stays.
+    // On a narrow terminal the words of the counts go first, then the name of the program, then the engine's.
     let total = |pieces: &[(String, Style)]| pieces.iter().map(|(text, _)| width(text)).sum::<usize>();
+    let wide = |counts: &[(String, Style)]| counts.iter().map(|(text, _)| width(text) + 1).sum::<usize>();
+    let mut counts = counts(model, false);
+    if total(&pieces) + wide(&counts) + 1 > usize::from(area.width) {
+        counts = self::counts(model, true);
+    }
+    let counts_width = wide(&counts);
     let room = usize::from(area.width).saturating_sub(counts_width + 1);
     if total(&pieces) > room {
         " ".clone_into(&mut pieces[0].0);
@@ -71,7 +75,8 @@ fn short_engine(engine: &str) -> String {
     }
 }
 
-fn counts(model: &Model) -> Vec<(String, Style)> {
+/// How many there are of each status, in words or, where there is no room for words, by their signs.
+fn counts(model: &Model, short: bool) -> Vec<(String, Style)> {
     let Some(Observation { verdicts, snapshot, .. }) = &model.observation else { return Vec::new() };
     let theme = model.theme();
     if snapshot.engine.at.is_none() {
@@ -82,7 +87,9 @@ fn counts(model: &Model) -> Vec<(String, Style)> {
         .filter_map(|status| {
             let count = verdicts.count(status);
             let style = theme.style(Role::Header).patch(theme.style(Role::Status(status)));
-            (count > 0).then(|| (format!("{count} {status}"), style))
+            let word = if short { model.glyphs().status(status) } else { status.as_str() };
+            let gap = if short { "" } else { " " };
+            (count > 0).then(|| (format!("{count}{gap}{word}"), style))
         })
         .collect();
     if known.is_empty() { vec![("no sandboxes".to_owned(), theme.style(Role::Header))] } else { known }

@@ -31,7 +31,7 @@ pub(super) fn draw(model: &Model, preview: &Preview, area: Rect, buffer: &mut Bu
                 .map(move |part| (part, role))
         })
         .collect();
-    let wanted = cells(plan.items().len() + notes.len() + 6);
+    let wanted = cells(plan.items().len().max(1) + notes.len() + 4);
     let inside =
         dialog::open(model, &title, wide, wanted.min(area.height.saturating_sub(2)).max(8), area, buffer);
     // The question is always visible; then the notes, then the items.
