@@ -11,6 +11,7 @@ mod list;
 mod message;
 mod model;
 mod palette;
+pub mod picture;
 mod preview;
 mod runtime;
 mod surface;

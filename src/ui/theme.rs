@@ -13,6 +13,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use colour::SIXTEEN;
+pub(super) use colour::rgb_of;
 pub use colour::{Depth, Rgb};
 
 use crate::document::{Document, DocumentError};

@@ -77,6 +77,15 @@ impl Rgb {
     }
 }
 
+/// What xterm shows for a colour; `None` where that is up to the terminal.
+pub(crate) fn rgb_of(colour: Color) -> Option<Rgb> {
+    match colour {
+        Color::Rgb(red, green, blue) => Some(Rgb(red, green, blue)),
+        Color::Indexed(index) => Some(of_256(index)),
+        named => SIXTEEN.iter().find(|(_, each, _)| *each == named).map(|(_, _, rgb)| *rgb),
+    }
+}
+
 /// What xterm shows for the colours from 16 on: a cube of six levels each, then greys.
 pub(crate) fn of_256(index: u8) -> Rgb {
     let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };

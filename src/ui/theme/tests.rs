@@ -2,7 +2,6 @@
 
 use rstest::rstest;
 
-use super::colour::of_256;
 use super::*;
 
 const DEPTHS: [Depth; 4] = [Depth::None, Depth::Sixteen, Depth::TwoHundredFiftySix, Depth::True];
@@ -78,12 +77,7 @@ fn a_lesser_terminal_gets_no_colours_it_has_not() {
 
 /// The colours that reach the eye: what a style leaves open is the ground's.
 fn seen(theme: &Theme, role: Role) -> (Rgb, Rgb) {
-    let rgb = |colour: Option<Color>, ground| match colour {
-        Some(Color::Rgb(red, green, blue)) => Rgb(red, green, blue),
-        Some(Color::Indexed(index)) => of_256(index),
-        Some(named) if named != Color::Reset => SIXTEEN.iter().find(|(_, each, _)| *each == named).unwrap().2,
-        _ => ground,
-    };
+    let rgb = |colour: Option<Color>, ground| colour.and_then(rgb_of).unwrap_or(ground);
     let (style, ground) = (theme.style(role), theme.ground());
     (rgb(style.fg, ground.0), rgb(style.bg, ground.1))
 }
