@@ -2,6 +2,7 @@
 
 mod act;
 mod dashboard;
+mod demo;
 mod doctor;
 mod log;
 mod may_start;
@@ -141,6 +142,11 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
     Profiles(profiles::ProfilesArguments),
+    /// Try everything on a made-up host, without an engine: four systems, every status, every action
+    ///
+    /// The host lives in a temporary folder that is removed at the end; nothing else is touched. With a command, such as
+    /// `demo status` or `demo reconcile --dry-run`, that command is run there instead.
+    Demo(demo::DemoArguments),
 }
 
 /// Why a command could not even begin.
@@ -163,6 +169,13 @@ enum Trouble {
     #[error("the keys of the config file cannot be used: {0}")]
     Keys(#[from] crate::ui::KeymapFault),
     #[error(transparent)]
+    Demo(#[from] crate::demo::DemoFault),
+    #[error("the demo {0}")]
+    DemoUsage(&'static str),
+    /// What clap says about the command inside a demo.
+    #[error("{0}")]
+    Inner(String),
+    #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
@@ -179,6 +192,7 @@ impl Trouble {
             Self::Runtime(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
+            | Self::Demo(_)
             | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
             _ => Outcome::Usage,
         }
@@ -212,13 +226,24 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
-    let environment = Environment::of_process();
+    match arguments.command {
+        Some(Command::Demo(demo)) => demo::run(demo, arguments.global),
+        _ => run_in(arguments, Environment::of_process(), None),
+    }
+}
+
+/// Runs a command in these surroundings: the process's own, or the demo's.
+fn run_in(
+    arguments: Arguments,
+    environment: Environment,
+    demo: Option<demo::Tour>,
+) -> Result<Outcome, Trouble> {
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
     if let Some(Command::Profiles(arguments)) = &arguments.command {
         return Ok(profiles::run(arguments, &library));
     }
-    let house = House { environment, settings, library };
+    let house = House { environment, settings, library, demo };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let command = match (arguments.command, dashboard::can_be_shown(&house)) {
         (Some(command), _) => command,
@@ -240,7 +265,7 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
         Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
-        Command::Profiles(_) => Ok(Outcome::Done),
+        Command::Profiles(_) | Command::Demo(_) => Ok(Outcome::Done),
     };
     // A read that hangs on a dead disk must not keep the program from ending.
     runtime.shutdown_background();
@@ -253,6 +278,8 @@ struct House {
     environment: Environment,
     settings: Settings,
     library: Library,
+    /// Whether the host is a made-up one, and what is told about it.
+    demo: Option<demo::Tour>,
 }
 
 impl House {

@@ -51,12 +51,12 @@ pub(super) async fn run(house: &House) -> Result<Outcome, Trouble> {
     let setup = Setup {
         read_only: settings.read_only,
         policy: settings.policy.clone(),
-        machine: machine(&endpoints),
+        machine: if house.demo.is_some() { "demo host".to_owned() } else { machine(&endpoints) },
         keymap,
         themes,
         glyphs: Glyphs::of(&house.environment),
         mouse: settings.mouse,
-        tour: Vec::new(),
+        tour: house.demo.as_ref().map(|demo| demo.0.clone()).unwrap_or_default(),
         warnings: house.library.problems.iter().map(ToString::to_string).collect(),
     };
     let tasks = TaskTracker::new();

@@ -84,6 +84,22 @@ impl World {
         Ok(())
     }
 
+    /// Runs a command that does what `program` says, whatever it is called. Says its id.
+    pub fn run_exec(
+        &mut self,
+        now: Timestamp,
+        reference: &str,
+        command: Vec<String>,
+        program: Program,
+    ) -> Result<String, Refusal> {
+        let id = self.create_exec(now, reference, command)?;
+        if let Some(exec) = self.execs.get_mut(&id) {
+            exec.program = Some(program);
+        }
+        self.start_exec(now, &id)?;
+        Ok(id)
+    }
+
     /// A command by its id.
     pub fn exec(&self, id: &str) -> Result<&SimExec, Refusal> {
         self.execs.get(id).ok_or_else(|| Refusal::new(404, format!("No such exec instance: {id}")))
