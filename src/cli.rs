@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
 mod act;
+mod dashboard;
 mod demo;
 mod doctor;
 mod log;
@@ -21,6 +22,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
+
+use dashboard::Showing;
 
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
@@ -103,6 +106,9 @@ struct GlobalArguments {
     /// The config file [default: `config.toml` in `$XDG_CONFIG_HOME/sandkeeper`]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
+    #[arg(long, global = true, value_name = "NAME")]
+    theme: Option<String>,
     /// Never change anything, whatever is asked
     #[arg(long, global = true)]
     read_only: bool,
@@ -158,6 +164,10 @@ enum Trouble {
     Runtime(#[from] std::io::Error),
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
+    #[error(transparent)]
+    Theme(#[from] crate::ui::theme::ThemeFault),
+    #[error("the keys of the config file cannot be used: {0}")]
+    Keys(#[from] crate::ui::KeymapFault),
     #[error(transparent)]
     Demo(#[from] crate::demo::DemoFault),
     #[error("the demo {0}")]
@@ -218,20 +228,33 @@ fn not_understood(error: &clap::Error) -> Outcome {
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
     match arguments.command {
         Some(Command::Demo(demo)) => demo::run(demo, arguments.global),
-        _ => run_in(arguments, Environment::of_process()),
+        _ => run_in(arguments, Environment::of_process(), None),
     }
 }
 
 /// Runs a command in these surroundings: the process's own, or the demo's.
-fn run_in(arguments: Arguments, environment: Environment) -> Result<Outcome, Trouble> {
+fn run_in(
+    arguments: Arguments,
+    environment: Environment,
+    demo: Option<demo::Tour>,
+) -> Result<Outcome, Trouble> {
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
-    let command = arguments.command.unwrap_or_else(|| Command::Status(status::StatusArguments::default()));
-    if let Command::Profiles(arguments) = &command {
+    if let Some(Command::Profiles(arguments)) = &arguments.command {
         return Ok(profiles::run(arguments, &library));
     }
-    let house = House { environment, settings, library };
+    let house = House { environment, settings, library, demo };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let command = match (arguments.command, dashboard::can_be_shown(&house)) {
+        (Some(command), _) => command,
+        (None, Showing::Here) => {
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
+            return outcome;
+        }
+        (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),
+        (None, Showing::Nowhere) => Command::Status(status::StatusArguments::default()),
+    };
     let outcome = match &command {
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
@@ -250,10 +273,13 @@ fn run_in(arguments: Arguments, environment: Environment) -> Result<Outcome, Tro
 }
 
 /// What every command stands on.
+#[derive(Clone)]
 struct House {
     environment: Environment,
     settings: Settings,
     library: Library,
+    /// Whether the host is a made-up one, and what is told about it.
+    demo: Option<demo::Tour>,
 }
 
 impl House {
@@ -280,6 +306,14 @@ impl House {
             WatchedSystem { entry: entry.clone(), stores, asked_for }
         });
         Ok(systems.collect())
+    }
+
+    /// Makes the systems anew, as often as somebody needs stores of his own to read.
+    fn system_maker(&self) -> Result<crate::ui::Systems, Trouble> {
+        // Whatever is wrong is said now, not in the middle of a plan.
+        self.systems()?;
+        let house = self.clone();
+        Ok(Box::new(move || house.systems().map_err(|trouble| trouble.to_string())))
     }
 
     /// A look at the host.
@@ -346,6 +380,7 @@ impl From<GlobalArguments> for Flags {
             min_age: arguments.min_age,
             timeout: arguments.timeout,
             interval: arguments.interval,
+            theme: arguments.theme,
             read_only: arguments.read_only,
         }
     }

@@ -15,7 +15,7 @@ pub mod span;
 pub mod template;
 pub mod verdict;
 
-pub use classify::{classify, classify_again};
+pub use classify::{Surroundings, classify};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;
 pub use plan::{Intent, Plan, plan};

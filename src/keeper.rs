@@ -128,10 +128,10 @@ impl Keeper {
             };
             let reached = match unfinished.last_step.as_deref() {
                 None => "before anything was done",
-                Some("stopping") => "after a stop was asked for",
+                Some("stopping") => "before its stop was confirmed",
                 Some("stopped") => "after it was stopped",
-                Some("removing") => "after its removal was asked for",
-                Some("rescuing") => "after a start was asked for, to undo the stop",
+                Some("removing") => "before its removal was confirmed",
+                Some("rescuing") => "before the start that undoes its stop was confirmed",
                 Some(_) => "in the middle",
             };
             let short: String = unfinished.container.chars().take(12).collect();
@@ -234,9 +234,8 @@ impl Keeper {
             self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1),
         );
         let work = Semaphore::new(manner.concurrency.unwrap_or(8).max(1));
-        let stops = Semaphore::new(manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1));
         let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
-        let (checker, work, stops, progress) = (&checker, &work, &stops, &progress);
+        let (checker, work, progress) = (&checker, &work, &progress);
         let grace_of = &grace_of;
         let runs = items.into_iter().zip(numbers).enumerate().map(|(index, (item, number))| async move {
             let began = Instant::now();
@@ -258,7 +257,6 @@ impl Keeper {
                 checker,
                 journal: &self.journal,
                 work,
-                stops,
                 host: &self.host,
                 who: &self.who,
                 grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),

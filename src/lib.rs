@@ -24,4 +24,5 @@ pub mod profiles;
 pub mod sessions;
 pub mod state;
 pub mod text;
+pub mod ui;
 pub mod watch;

@@ -115,6 +115,7 @@ impl Observer {
     pub fn spawn(self, cadence: Cadence, tasks: &TaskTracker, cancel: CancellationToken) -> Watch {
         let (refresh, refreshes) = mpsc::channel(1);
         let (engine_out, mut engine_in) = watch::channel(EngineFacts::default());
+        let engine_seen = engine_in.clone();
         let (sessions_out, mut sessions_in) = watch::channel(Vec::new());
         let (snapshot_out, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let Self { engine, sessions, mut desk } = self;
@@ -160,7 +161,7 @@ impl Observer {
                 }
             }
         });
-        Watch { snapshots, refresh }
+        Watch { snapshots, engine: engine_seen, refresh }
     }
 }
 
@@ -169,10 +170,16 @@ impl Observer {
 pub struct Watch {
     /// The newest snapshot.
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
+    engine: watch::Receiver<EngineFacts>,
     refresh: mpsc::Sender<()>,
 }
 
 impl Watch {
+    /// The engine that answers, once one has.
+    pub fn endpoint(&self) -> Option<Endpoint> {
+        self.engine.borrow().endpoint.clone()
+    }
+
     /// Asks for a look at the engine now. A look that is already asked for is enough.
     pub fn refresh(&self) {
         let _ = self.refresh.try_send(());

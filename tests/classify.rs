@@ -345,6 +345,15 @@ fn a_container_within_the_creation_grace_is_idle_not_orphaned() {
 }
 
 #[test]
+fn an_old_container_started_within_the_grace_is_idle_not_orphaned() {
+    let facts = Facts::native().container(sandbox("box").started(Some(ago("59s"))));
+    facts.finds("box", Status::Idle).because("started 59s ago, within the grace of 1m");
+    Facts::native().container(sandbox("box").started(Some(ago("60s")))).finds("box", Status::Orphaned);
+    let by_itself = sandbox("box").started(Some(ago("5s"))).restarts_by_itself();
+    Facts::native().container(by_itself).finds("box", Status::Orphaned);
+}
+
+#[test]
 fn containers_of_a_system_without_a_store_are_orphaned_unless_a_command_runs() {
     let facts = Facts::new()
         .system(storeless())

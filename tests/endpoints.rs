@@ -121,7 +121,7 @@ fn plain_tcp_is_spoken_where_it_was_asked_for() {
         String::from_utf8_lossy(&request[..length]).into_owned()
     });
     let finished = home.sandkeeper(["status", "--json", "--host", &host]).run().expect_exit(1);
-    assert!(serving.join().unwrap().starts_with("GET /version "));
+    assert!(serving.join().unwrap().starts_with("GET /_ping "));
     let error = evidence(&finished.json(), "engine")["error"].as_str().unwrap().to_owned();
     assert!(error.contains("the engine answered 418: teapot"), "{error}");
 }

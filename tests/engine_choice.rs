@@ -50,11 +50,24 @@ fn places_without_an_engine_are_passed_over() {
 #[test]
 fn an_engine_that_is_there_and_fails_is_not_passed_over() {
     let (failing, other) = (engine_with("mine"), engine_with("other"));
-    failing.on("GET", "/version", Behaviour::error(500, "starting up"));
+    failing.on("GET", "/_ping", Behaviour::error(500, "starting up"));
     let snapshot = block_on(observer(&[failing.socket(), other.socket()]).observe());
     let fault = snapshot.engine.fault.unwrap();
     assert!(fault.contains("starting up") && fault.contains("the engine's own log"), "{fault}");
     assert_eq!(other.request_lines(), [""; 0], "another engine's containers are not this one's");
+}
+
+#[test]
+fn an_engine_names_itself_with_its_first_answer_and_is_asked_again_only_if_a_proxy_keeps_that_back() {
+    let engine = engine_with("mine");
+    let snapshot = block_on(observer(&[engine.socket()]).observe());
+    assert_eq!(snapshot.host.engine.as_deref(), Some("Docker 20.10.24"));
+    assert_eq!(engine.count("GET", "/version"), 0);
+    engine.on("GET", "/_ping", Behaviour::error(403, "forbidden"));
+    let version = serde_json::json!({ "Version": "4.3.1", "Components": [{ "Name": "Podman Engine" }] });
+    engine.on("GET", "/version", Behaviour::json(&version));
+    let snapshot = block_on(observer(&[engine.socket()]).observe());
+    assert_eq!(snapshot.host.engine.as_deref(), Some("Podman 4.3.1"));
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn a_list_that_fails(#[case] fault: Behaviour, #[case] cause: &str) {
     finished.expect_stdout(cause).expect_stdout("Nothing can be said");
 
     host.engine.on("GET", "/containers/json", Behaviour::json(&json!([])));
+    host.engine.on("GET", "/_ping", Behaviour::error(404, "page not found"));
     host.engine.on("GET", "/version", fault);
     if cause.contains("out of files") {
         return; // A version that is no version is told in other words.

@@ -210,6 +210,7 @@ fn an_engines_errors_are_harmless() {
         }
         expect_readable(&host.sandkeeper(["doctor"]).run().expect_exit(1));
         let version = json!({ "Version": text, "Components": [{ "Name": text }] });
+        host.engine.on("GET", "/_ping", Behaviour::error(404, &text));
         host.engine.on("GET", "/version", Behaviour::json(&version));
         expect_readable(&host.sandkeeper(["status"]).run());
     }

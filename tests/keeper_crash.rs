@@ -13,9 +13,11 @@ use support::{on_both_engines, seconds, wait_until};
 
 on_both_engines![
     killed_before_anything_was_done,
+    killed_at_the_last_look_before_the_stop,
     killed_before_the_stop_reached_the_engine,
     killed_after_the_engine_had_stopped_it,
     killed_between_the_stop_and_the_removal,
+    killed_after_a_stop_that_was_all_that_was_asked_for,
     killed_before_the_removal_reached_the_engine,
     killed_after_the_engine_had_removed_it,
     killed_before_the_removal_was_confirmed,
@@ -100,49 +102,96 @@ fn crash(engine: &RealEngine, crash: &Crash) {
 }
 
 fn killed_before_anything_was_done(engine: &RealEngine) {
-    let (reached, now) = ("before anything was done", "running now");
+    let proxy = Proxy::before(engine.socket());
+    let host = KeptHost::through(engine, &proxy.endpoint());
+    let ids = ["first", "second"].map(|name| host.outdated(name).running());
+    host.store.session("s1", "bystander").insert();
+    host.current("bystander").running();
+    let _gate = proxy.when("POST", "/containers/*").hold();
+    let keeper = host.acting("reconcile", &["--concurrency", "1"]).spawn();
+    proxy.wait_for("POST", "/containers/*", 1);
+    keeper.signal("KILL");
+    drop(keeper);
+    proxy.forget_rules();
+    let next = host.sandkeeper(["undrain", &host.scene.name("bystander")]).run().expect_exit(0);
+    let mut told: Vec<&str> = next
+        .stderr
+        .lines()
+        .filter_map(|line| line.split_once("was interrupted "))
+        .map(|(_, what)| what)
+        .collect();
+    told.sort_unstable();
+    let now = "the engine says it is running now";
+    let expected = ["before anything was done", "before its stop was confirmed"]
+        .map(|reached| format!("{reached}; {now}"));
+    assert_eq!(told, expected, "{next}");
+    assert!(ids.iter().all(|id| engine.state(id).as_deref() == Some("running")));
+    assert_eq!(proxy.mutations().len(), 1, "{:?}", proxy.mutations());
+}
+
+fn killed_at_the_last_look_before_the_stop(engine: &RealEngine) {
+    let (reached, now) = ("before its stop was confirmed", "running now");
     let (path, nth, heard) = ("json", 2, Hold::Nothing);
     crash(engine, &Crash { method: "GET", path, nth, heard, reached, now, mutations: [0, 0, 0] });
 }
 
 fn killed_before_the_stop_reached_the_engine(engine: &RealEngine) {
-    let (reached, now) = ("after a stop was asked for", "running now");
+    let (reached, now) = ("before its stop was confirmed", "running now");
     let (path, nth, heard) = ("stop", 1, Hold::Nothing);
     crash(engine, &Crash { method: "POST", path, nth, heard, reached, now, mutations: [1, 0, 0] });
 }
 
 fn killed_after_the_engine_had_stopped_it(engine: &RealEngine) {
-    let (reached, now) = ("after a stop was asked for", "exited now");
+    let (reached, now) = ("before its stop was confirmed", "exited now");
     let (path, nth, heard) = ("stop", 1, Hold::Everything);
     crash(engine, &Crash { method: "POST", path, nth, heard, reached, now, mutations: [1, 0, 0] });
 }
 
 fn killed_between_the_stop_and_the_removal(engine: &RealEngine) {
-    let (reached, now) = ("after it was stopped", "exited now");
+    let (reached, now) = ("before its removal was confirmed", "exited now");
     let (path, nth, heard) = ("json", 3, Hold::Nothing);
     crash(engine, &Crash { method: "GET", path, nth, heard, reached, now, mutations: [1, 0, 0] });
 }
 
+fn killed_after_a_stop_that_was_all_that_was_asked_for(engine: &RealEngine) {
+    let proxy = Proxy::before(engine.socket());
+    let host = KeptHost::through(engine, &proxy.endpoint());
+    let id = host.current("atlas").running();
+    host.store.session("s1", "atlas").insert();
+    let name = host.scene.name("atlas");
+    let path = format!("/containers/{id}/json");
+    let _gate = proxy.when("GET", &path).nth(3).hold();
+    let keeper = host.acting("stop", &[&name]).spawn();
+    proxy.wait_for("GET", &path, 3);
+    keeper.signal("KILL");
+    drop(keeper);
+    proxy.forget_rules();
+    let next = host.sandkeeper(["undrain", &name]).run().expect_exit(0);
+    let expected = "was interrupted after it was stopped; the engine says it is exited now";
+    assert!(next.stderr.lines().count() == 1 && next.stderr.trim_end().ends_with(expected), "{next}");
+    assert_eq!(proxy.mutations().len(), 1, "{:?}", proxy.mutations());
+}
+
 fn killed_before_the_removal_reached_the_engine(engine: &RealEngine) {
-    let (reached, now) = ("after its removal was asked for", "exited now");
+    let (reached, now) = ("before its removal was confirmed", "exited now");
     let (path, nth, heard) = ("", 1, Hold::Nothing);
     crash(engine, &Crash { method: "DELETE", path, nth, heard, reached, now, mutations: [1, 1, 0] });
 }
 
 fn killed_after_the_engine_had_removed_it(engine: &RealEngine) {
-    let (reached, now) = ("after its removal was asked for", "gone");
+    let (reached, now) = ("before its removal was confirmed", "gone");
     let (path, nth, heard) = ("", 1, Hold::Everything);
     crash(engine, &Crash { method: "DELETE", path, nth, heard, reached, now, mutations: [1, 1, 0] });
 }
 
 fn killed_before_the_removal_was_confirmed(engine: &RealEngine) {
-    let (reached, now) = ("after its removal was asked for", "gone");
+    let (reached, now) = ("before its removal was confirmed", "gone");
     let (path, nth, heard) = ("json", 4, Hold::Nothing);
     crash(engine, &Crash { method: "GET", path, nth, heard, reached, now, mutations: [1, 1, 0] });
 }
 
 fn killed_before_a_rescue_reached_the_engine(engine: &RealEngine) {
-    let (reached, now) = ("after a start was asked for, to undo the stop", "exited now");
+    let (reached, now) = ("before the start that undoes its stop was confirmed", "exited now");
     let (path, nth, heard) = ("start", 1, Hold::Nothing);
     crash(engine, &Crash { method: "POST", path, nth, heard, reached, now, mutations: [1, 0, 1] });
 }

@@ -101,6 +101,26 @@ fn a_container_renamed_after_planning_is_left_alone() {
 }
 
 #[test]
+fn an_old_container_started_just_before_planning_is_left_alone() {
+    // The list does not tell that it ran; only the keeper's own look does.
+    let kept = Kept::with(native_row("box", "atlas").state("exited"));
+    let mut ran = kept.row.inspect();
+    ran["State"]["StartedAt"] =
+        json!((jiff::Timestamp::now() - jiff::SignedDuration::from_secs(10)).to_string());
+    kept.inspections(vec![Behaviour::json(&ran)]);
+    let finished = kept.reconcile(&[]).expect_exit(3);
+    let report = finished.json();
+    let said = first(&report);
+    assert!(
+        said.0 == "skipped" && said.1.contains("started ") && said.1.contains("within the grace"),
+        "{finished}"
+    );
+    let forced = kept.host.sandkeeper(["rm", "--force", "--yes", "box"]).run().expect_exit(3);
+    assert!(forced.stdout.contains("within the grace"), "{forced}");
+    kept.host.expect_only_looks();
+}
+
+#[test]
 fn a_container_whose_labels_are_no_longer_ours_is_left_alone() {
     let kept = Kept::with(native_row("box", "atlas").state("exited"));
     let mut other = kept.row.inspect();

@@ -2,8 +2,10 @@
 
 mod facts;
 
+use std::time::Duration;
+
 use facts::profiles::storeless;
-use facts::{Facts, NOW, ago, ahead, bare, id_of, sandbox, session, span};
+use facts::{Facts, NOW, Sandbox, ago, ahead, bare, id_of, sandbox, session, span};
 use rstest::rstest;
 use sandkeeper::domain::plan::{Action, Item, PLAN_VALIDITY, Reason, Reconcile, Targets};
 use sandkeeper::domain::{Intent, Status};
@@ -207,6 +209,35 @@ fn force_ends_live_sessions_only_if_they_were_counted(#[case] count: Option<usiz
         Action::Keep,
         "a plain removal never does"
     );
+}
+
+#[rstest]
+#[case::made(sandbox("box").created_ago("5s"), "made 5s ago")]
+#[case::started(sandbox("box").started(Some(ago("5s"))), "started 5s ago")]
+#[case::started_and_ended(sandbox("box").state("exited").started(Some(ago("5s"))), "started 5s ago")]
+#[case::outdated(sandbox("box").image_moved().started(Some(ago("5s"))), "started 5s ago")]
+fn what_was_just_made_or_started_is_never_stopped_or_removed(#[case] new: Sandbox, #[case] why: &str) {
+    let facts = Facts::native().container(new);
+    for intent in every_intent(&["box"]).into_iter().filter(|intent| !matches!(intent, Intent::Drain(_))) {
+        let item = facts.planned(&intent, "box");
+        assert!(
+            item.action == Action::Keep && item.reason.to_string().contains(why),
+            "{intent:?}: {item:#?}"
+        );
+    }
+    let no_grace = facts.policy(|policy| policy.min_age = Duration::ZERO);
+    assert_eq!(no_grace.planned(&Intent::ForceRemove(targets(&["box"])), "box").action, Action::ForceRemove);
+}
+
+#[test]
+fn counting_the_live_sessions_does_not_end_the_grace_for_those_about_to_come() {
+    let facts = Facts::native().container(sandbox("box").started(Some(ago("5s"))));
+    let facts = facts.session(session("s1").uses("box").live());
+    let counted = Targets { even_if_live: Some(1), ..targets(&["box"]) };
+    for intent in [Intent::Stop(counted.clone()), Intent::ForceRemove(counted)] {
+        let item = facts.planned(&intent, "box");
+        assert_decided(&item, Status::Active, Action::Keep, "started 5s ago, within the grace of 1m");
+    }
 }
 
 #[test]

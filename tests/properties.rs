@@ -16,7 +16,7 @@ use sandkeeper::domain::container::{Inspected, Row};
 use sandkeeper::domain::plan::{Action, Reconcile};
 use sandkeeper::domain::profile::Match;
 use sandkeeper::domain::session::{LiveRule, Moment};
-use sandkeeper::domain::{Container, ContainerId, Intent, Profile, Session, Status, Verdict};
+use sandkeeper::domain::{Container, ContainerId, Intent, Profile, Session, Status, Surroundings, Verdict};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -150,6 +150,20 @@ proptest! {
         for verdict in facts.verdicts().containers {
             let safe = verdict.is_in_use() || matches!(verdict.status, Status::Unknown | Status::Active | Status::Idle);
             prop_assert!(!safe || verdict.subject.id().is_none_or(|id| !going.contains(id)), "{verdict:#?}");
+        }
+    }
+
+    #[test]
+    fn a_container_judged_again_by_itself_gets_the_verdict_it_got_among_all(facts in story()) {
+        // What only the others tell, the operator says.
+        let facts = facts.policy(|policy| policy.expected_hash = Some("h1".to_owned()));
+        let around = Surroundings::new(facts.snapshot.clone());
+        let verdicts = facts.verdicts().containers;
+        for container in facts.containers() {
+            let again = around.classify_again(container, &facts.policy, facts.now).containers;
+            let before: Vec<Verdict> =
+                verdicts.iter().filter(|v| v.subject.id() == Some(&container.id)).cloned().collect();
+            prop_assert_eq!(again, before);
         }
     }
 

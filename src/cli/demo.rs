@@ -43,6 +43,10 @@ pub(super) struct DemoArguments {
     command: Vec<OsString>,
 }
 
+/// What the footer of the dashboard tells about the made-up host, step by step.
+#[derive(Clone, Debug)]
+pub(super) struct Tour(pub(super) Vec<String>);
+
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse::<f64>().map_err(|_| "it is not a number; try 2 or 0.5".to_owned())?;
     if (0.05..=100.0).contains(&speed) {
@@ -77,12 +81,9 @@ pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<O
     }
     survive_signals()?;
     let scene = Scene::start(&options)?;
-    if arguments.tour {
-        for step in tour() {
-            complain(step);
-        }
-    }
-    let outcome = run_in(inner, scene.environment());
+    let told =
+        if arguments.tour { tour().iter().map(|step| (*step).to_owned()).collect() } else { Vec::new() };
+    let outcome = run_in(inner, scene.environment(), Some(Tour(told)));
     // The folder goes before the answer does.
     drop(scene);
     outcome
@@ -92,8 +93,7 @@ pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<O
 /// understood, or only its help was wanted, all is said already.
 fn inner(command: Vec<OsString>, global: GlobalArguments) -> Result<Result<Arguments, Outcome>, Trouble> {
     if command.is_empty() {
-        let watch = Command::Status(super::status::StatusArguments::watching());
-        return Ok(Ok(Arguments { global, command: Some(watch) }));
+        return Ok(Ok(Arguments { global, command: None }));
     }
     let words = std::iter::once(OsString::from("sandkeeper")).chain(command);
     match Arguments::try_parse_from(words) {
@@ -114,6 +114,7 @@ fn over(behind: GlobalArguments, before: GlobalArguments) -> GlobalArguments {
         min_age: behind.min_age.or(before.min_age),
         timeout: behind.timeout.or(before.timeout),
         interval: behind.interval.or(before.interval),
+        theme: behind.theme.or(before.theme),
         read_only: behind.read_only || before.read_only,
         ..behind
     }

@@ -4,24 +4,28 @@
 //! is asked before anything that could let a container go; a positive sign of life is asked before everything
 //! that rests on silence.
 
+mod again;
 mod attribute;
 mod claims;
 mod hash;
 mod outdated;
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::container::{Container, ContainerState, Inspected, Row};
+use super::container::{Container, ContainerState, Inspected};
 use super::evidence::Evidence;
 use super::policy::Policy;
 use super::profile::StoreRule;
-use super::snapshot::{DrainMark, Reading, Snapshot, SystemFacts, Unusable};
+use super::snapshot::{DrainMark, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
+pub use again::Surroundings;
 use attribute::{Candidate, attribute};
 use claims::{Claimed, join, names_present};
 use hash::QuickSet;
@@ -38,24 +42,10 @@ pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdict
     judge_all(snapshot, present.as_ref(), policy, now)
 }
 
-/// Judges one container as it was just inspected, with the stores, images and marks of `context`. The other containers
-/// are not there, so nothing is found lost, and what depends on them must be in the policy.
-pub fn classify_again(
-    container: &Arc<Container>,
-    context: &Snapshot,
-    policy: &Policy,
-    now: Timestamp,
-) -> Verdicts {
-    let engine = Reading::good(vec![Row::Container(Arc::clone(container))], now);
-    let present = names_present(&context.engine.value);
-    let verdicts = judge_all(&Snapshot { engine, ..context.clone() }, present.as_ref(), policy, now);
-    Verdicts { lost: Vec::new(), ..verdicts }
-}
-
 /// `present` holds every name and id on the engine, if they are known.
-fn judge_all(
+fn judge_all<Name: Borrow<str> + Eq + Hash>(
     snapshot: &Snapshot,
-    present: Option<&QuickSet<&str>>,
+    present: Option<&QuickSet<Name>>,
     policy: &Policy,
     now: Timestamp,
 ) -> Verdicts {
@@ -225,10 +215,10 @@ impl Judge<'_> {
     }
 
     fn unclaimed(&self, container: &Container) -> (Status, Vec<Evidence>) {
-        let age = elapsed(container.created_at, self.now).unwrap_or_default();
-        if age < self.policy.min_age {
-            return (Status::Idle, vec![Evidence::TooNew { age, grace: self.policy.min_age }]);
+        if let Some(too_new) = self.policy.too_new(container, self.now) {
+            return (Status::Idle, vec![too_new]);
         }
+        let age = elapsed(container.created_at, self.now).unwrap_or_default();
         let has_store = self.system.profile.has_store();
         (Status::Orphaned, vec![Evidence::NoSession { age, state: container.state.clone(), has_store }])
     }

@@ -191,6 +191,12 @@ impl Container {
     pub fn started_at(&self) -> Option<Timestamp> {
         self.inspection().and_then(|inspection| inspection.started_at)
     }
+
+    /// When somebody last started it, if an inspect told. What its restart policy starts is nobody's doing.
+    pub fn started_by_somebody_at(&self) -> Option<Timestamp> {
+        let inspection = self.inspection().filter(|inspection| !inspection.restarts_by_itself);
+        inspection.and_then(|inspection| inspection.started_at)
+    }
 }
 
 /// A row of the engine's list that could not be read whole; it costs itself, never its neighbours.

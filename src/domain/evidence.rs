@@ -83,10 +83,12 @@ pub enum Evidence {
         /// Whether the system has a session store that could claim it.
         has_store: bool,
     },
-    /// Younger than the creation grace.
+    /// Made, or started by somebody, less than the grace ago.
     TooNew {
-        /// How old it is.
+        /// How long ago.
         age: Duration,
+        /// Whether it was made earlier and started then.
+        started: bool,
         /// The grace.
         grace: Duration,
     },
@@ -216,6 +218,29 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Where it was learnt: `engine`, `sessions`, or in a few words elsewhere.
+    pub fn origin(&self) -> &'static str {
+        match self {
+            Self::LiveSession { .. }
+            | Self::MoreLiveSessions(_)
+            | Self::QuietSessions { .. }
+            | Self::WithinLifetime { .. }
+            | Self::QuietPastLifetime { .. }
+            | Self::AllSessionsEnded { .. }
+            | Self::NoSession { .. }
+            | Self::StoreUnreadable { .. }
+            | Self::LivenessUnclear { .. }
+            | Self::ActivityUnreadable { .. }
+            | Self::SessionOpen { .. } => "sessions",
+            Self::DrainMarked { .. } => "our own state",
+            Self::ClockStepped(_) | Self::FactsTooOld { .. } => "the clock",
+            Self::Undecidable(_) | Self::ProfileBroken(_) | Self::Disputed(_) => "profile",
+            _ => "engine",
+        }
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -267,8 +292,9 @@ impl fmt::Display for Evidence {
                 let claim = if *has_store { "no session claims it" } else { "nothing claims it" };
                 write!(f, "{claim}; {state}, made {} ago", Span(*age))
             }
-            Self::TooNew { age, grace } => {
-                write!(f, "made {} ago, within the grace of {}: its session may be about to start", Span(*age), Span(*grace))
+            Self::TooNew { age, started, grace } => {
+                let what = if *started { "started" } else { "made" };
+                write!(f, "{what} {} ago, within the grace of {}: its session may be about to start", Span(*age), Span(*grace))
             }
             Self::DrainMarked { ago, by } => write!(f, "marked for eviction {} ago by {by}", Span(*ago)),
             Self::StoreUnreadable { path, fault } => {

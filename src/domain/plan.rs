@@ -55,6 +55,8 @@ pub struct Reconcile {
     pub drain: bool,
     /// Only this workspace.
     pub workspace: Option<String>,
+    /// Only these containers.
+    pub only: Option<HashSet<ContainerId>>,
     /// The operator has seen the brake and names the exact number of orphans behind it.
     pub override_brake: Option<usize>,
 }
@@ -98,7 +100,7 @@ pub enum Reason {
     Verdict(Evidence),
     /// Processes live in an orphan, and running orphans were not asked for.
     RunningOrphan(ContainerState),
-    /// Younger than the creation grace.
+    /// Made or started within the grace.
     TooNew(Evidence),
     /// The mass-orphan brake holds for its system.
     Braked(Brake),
@@ -226,10 +228,10 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
 
 fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
     match intent {
-        Intent::Reconcile(Reconcile { workspace: Some(only), .. }) => {
-            verdict.workspace.as_ref() == Some(only)
+        Intent::Reconcile(Reconcile { workspace, only, .. }) => {
+            workspace.as_ref().is_none_or(|only| verdict.workspace.as_ref() == Some(only))
+                && only.as_ref().is_none_or(|only| verdict.subject.id().is_some_and(|id| only.contains(id)))
         }
-        Intent::Reconcile(_) => true,
         Intent::Stop(targets)
         | Intent::Remove(targets)
         | Intent::ForceRemove(targets)
@@ -268,9 +270,15 @@ fn decide(
         }
         _ => {}
     }
+    let too_new = policy.too_new(container, now);
     if verdict.is_in_use() {
-        if let Some(forced) = over_live_sessions(verdict, intent) {
-            return forced;
+        match (over_live_sessions(verdict, intent), too_new) {
+            // He counted who is there, not who is about to come.
+            (Some((action, _)), Some(too_new)) if action != Action::Keep => {
+                return keep(Reason::TooNew(too_new));
+            }
+            (Some(decided), _) => return decided,
+            (None, _) => {}
         }
         return keep(match (verdict.status, verdict.evidence.get(1)) {
             (Status::Draining, Some(life)) => Reason::InUseUntilDrained(life.clone()),
@@ -280,9 +288,8 @@ fn decide(
     if let (Some(session), false) = (&verdict.sought_by, matches!(intent, Intent::ForceRemove(_))) {
         return keep(Reason::Sought(session.clone()));
     }
-    let age = elapsed(container.created_at, now).unwrap_or_default();
-    if age < policy.min_age {
-        return keep(Reason::TooNew(Evidence::TooNew { age, grace: policy.min_age }));
+    if let Some(too_new) = too_new {
+        return keep(Reason::TooNew(too_new));
     }
     let running = container.state.holds_processes();
     let removal = if running { Action::StopAndRemove } else { Action::Remove };

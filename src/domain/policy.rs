@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::container::Container;
+use super::evidence::Evidence;
 use super::profile::SystemName;
+use super::span::elapsed;
 
 /// What the operator decided: from the config file, the environment and the flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Containers younger than this are never orphaned and never removed: their session may be about to start.
+    /// Containers made or started less than this ago are never orphaned and never removed, not even by force: their
+    /// session may be about to start. Whoever knows better sets this to zero.
     pub min_age: Duration,
     /// Facts older than this do not support a verdict that lets anything be removed.
     pub max_evidence_age: Duration,
@@ -54,6 +60,15 @@ impl Policy {
     /// The config hash the operator expects of a system, if given.
     pub fn expected_hash_for(&self, system: &SystemName) -> Option<&str> {
         self.expected_hash_of.get(system).or(self.expected_hash.as_ref()).map(String::as_str)
+    }
+
+    /// Why a container is too new to be judged by the silence about it, if it is. The list does not tell when it was
+    /// started; an inspect does.
+    pub fn too_new(&self, container: &Container, now: Timestamp) -> Option<Evidence> {
+        let started_at = container.started_by_somebody_at().filter(|at| *at > container.created_at);
+        let age = elapsed(started_at.unwrap_or(container.created_at), now).unwrap_or_default();
+        let (started, grace) = (started_at.is_some(), self.min_age);
+        (age < grace).then_some(Evidence::TooNew { age, started, grace })
     }
 }
 

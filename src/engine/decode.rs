@@ -281,6 +281,18 @@ pub(super) fn image(body: &[u8]) -> Result<(String, BTreeMap<String, String>), E
     Ok((raw.id, raw.config.and_then(|config| config.labels).unwrap_or_default()))
 }
 
+/// Reads the name of a server, such as `Docker/20.10.24 (linux)`: the product and its version. Any other name is that
+/// of something in between.
+pub(super) fn server(name: &str) -> Option<(String, String)> {
+    let (product, version) = name.split_whitespace().next()?.split_once('/')?;
+    let product = match product {
+        "Docker" => "Docker",
+        "Libpod" => "Podman",
+        _ => return None,
+    };
+    Some((product.to_owned(), version.to_owned()))
+}
+
 /// Reads `GET /version`: the product and its version.
 pub(super) fn version(body: &[u8]) -> Result<(String, String), EngineFault> {
     #[derive(Deserialize)]

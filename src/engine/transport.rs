@@ -88,19 +88,36 @@ impl Transport {
 
     /// Fetches a JSON document whole, within `timeout` from the first byte sent to the last byte read.
     pub(super) async fn get(&self, path_and_query: &str, timeout: Duration) -> Result<Bytes, EngineFault> {
-        let fetch = async { whole(self.open(path_and_query).await?).await };
+        Ok(self.answer(path_and_query, timeout).await?.into_body())
+    }
+
+    /// The same, with its headers.
+    pub(super) async fn answer(
+        &self,
+        path_and_query: &str,
+        timeout: Duration,
+    ) -> Result<Response<Bytes>, EngineFault> {
+        let fetch = async {
+            let (head, body) = self.ask(path_and_query).await?.into_parts();
+            Ok(Response::from_parts(head, whole(body).await?))
+        };
         tokio::time::timeout(timeout, fetch).await.map_err(|_| EngineFault::TimedOut(timeout))?
     }
 
     /// Asks for something and leaves the body of the answer to be read. Nothing limits how long either takes.
     pub(super) async fn open(&self, path_and_query: &str) -> Result<Incoming, EngineFault> {
+        Ok(self.ask(path_and_query).await?.into_body())
+    }
+
+    /// Asks for something; an answer that is a refusal is a fault.
+    async fn ask(&self, path_and_query: &str) -> Result<Response<Incoming>, EngineFault> {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder().method(Method::GET).uri(path_and_query).body(body);
         let request = request.map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
         let response = self.send(request).await?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response.into_body());
+            return Ok(response);
         }
         let message = message_of(&whole(response.into_body()).await?);
         Err(EngineFault::Status { status: status.as_u16(), message })

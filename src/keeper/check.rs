@@ -11,7 +11,7 @@ use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
 use crate::domain::snapshot::{DrainMark, Snapshot, StoreFacts, SystemFacts};
-use crate::domain::{ContainerId, Policy, Status, classify_again};
+use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
 use crate::watch::WatchedSystem;
@@ -40,7 +40,7 @@ pub(super) enum Finding {
 pub(super) struct Checker {
     engine: EngineView,
     /// What the plan was made from: the images, the marks, and which systems there are.
-    base: Snapshot,
+    planned: Arc<Surroundings>,
     policy: Policy,
     intent: Intent,
     stores: Mutex<FreshStores>,
@@ -51,8 +51,9 @@ pub(super) struct Checker {
 
 /// How old an inspection may be by the time it is judged.
 const FRESH: Duration = Duration::from_millis(200);
-/// How often it is inspected anew because it is older.
-const MOST_TRIES: usize = 3;
+
+/// Two reads of the stores begin at least this far apart.
+const PACE: Duration = Duration::from_millis(5);
 
 /// How far the wall clock may run from the steady one before silence proves nothing any more.
 const CLOCK_STEP: Duration = Duration::from_secs(5);
@@ -66,6 +67,8 @@ struct FreshStores {
     sets: Option<Sets>,
     began: Option<Instant>,
     facts: Vec<Vec<StoreFacts>>,
+    /// What they say, ready to judge by.
+    around: Arc<Surroundings>,
 }
 
 impl Checker {
@@ -85,25 +88,23 @@ impl Checker {
         });
         let sets = sets.collect();
         let facts = base.systems.iter().map(|system| system.stores.clone()).collect();
-        let stores = Mutex::new(FreshStores { sets: Some(sets), began: None, facts });
+        let planned = Arc::new(Surroundings::new(base));
+        let around = Arc::clone(&planned);
+        let stores = Mutex::new(FreshStores { sets: Some(sets), began: None, facts, around });
         let clocks = (Instant::now(), Timestamp::now());
-        Self { engine, base, policy, intent, stores, patience, clocks }
+        Self { engine, planned, policy, intent, stores, patience, clocks }
     }
 
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
     pub(super) async fn check(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
         let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
-        let mut tries = 1;
-        let (inspected, systems) = loop {
-            let inspected = self.inspect(id).await;
-            let answered = Instant::now();
-            let systems = self.fresh_systems().await;
-            // Stores that took their time left some to a command to begin in it: both again, the sessions always last.
-            if answered.elapsed() <= FRESH || tries == MOST_TRIES {
-                break (inspected, systems);
-            }
-            tries += 1;
-        };
+        let mut inspected = self.inspect(id).await;
+        let answered = Instant::now();
+        let around = self.fresh().await;
+        if answered.elapsed() > FRESH {
+            // Stores that take their time leave some to a command to begin in it.
+            inspected = self.inspect(id).await;
+        }
         let container = match inspected {
             Ok(Some(container)) => container,
             Ok(None) => return Finding::Gone,
@@ -123,7 +124,7 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        self.judge(item, planned, container, systems)
+        self.judge(item, planned, container, &around)
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
@@ -136,7 +137,7 @@ impl Checker {
 
     /// The mark for eviction that was on it when the plan was made.
     pub(super) fn mark_on(&self, id: &ContainerId) -> Option<&DrainMark> {
-        self.base.drains.get(id)
+        self.planned.snapshot().drains.get(id)
     }
 
     /// Whether somebody started it since. What its restart policy starts over and over is nobody's doing.
@@ -144,7 +145,7 @@ impl Checker {
         if container.inspection().is_some_and(|inspection| inspection.restarts_by_itself) {
             return false;
         }
-        match (same_run, self.base.engine.at) {
+        match (same_run, self.planned.snapshot().engine.at) {
             (Some(_), _) => container.started_at() != same_run,
             // The list does not tell the run of what is not running; but a run that began later is another.
             (None, Some(looked)) => container.started_at().is_some_and(|started| started > looked),
@@ -157,7 +158,7 @@ impl Checker {
         item: &Item,
         planned: Action,
         container: Arc<Container>,
-        systems: Vec<SystemFacts>,
+        around: &Surroundings,
     ) -> Finding {
         let now = Timestamp::now();
         if let Some(step) = self.clock_step(now) {
@@ -168,8 +169,7 @@ impl Checker {
             // Alone it would be the newest of its system, and current by that.
             policy.expected_hash_of.insert(system.clone(), hash.clone());
         }
-        let context = Snapshot { systems, ..self.base.clone() };
-        let verdicts = classify_again(&container, &context, &policy, now);
+        let verdicts = around.classify_again(&container, &policy, now);
         let plan = plan(&verdicts, &self.intent, &policy, now);
         let (Some(verdict), Some(again)) = (verdicts.containers.first(), plan.items().first()) else {
             return Finding::Changed("no profile recognises it any more".to_owned());
@@ -195,17 +195,17 @@ impl Checker {
     }
 
     /// The stores as they are now. A read that began after the question serves it, whoever asked for it.
-    async fn fresh_systems(&self) -> Vec<SystemFacts> {
+    async fn fresh(&self) -> Arc<Surroundings> {
         let asked = Instant::now();
         let mut stores = self.stores.lock().await;
         if stores.began.is_none_or(|began| began < asked) {
-            stores.read(self.patience).await;
+            // Those who ask meanwhile share the read.
+            if let Some(began) = stores.began {
+                tokio::time::sleep(PACE.saturating_sub(began.elapsed())).await;
+            }
+            stores.read(&self.planned, self.patience).await;
         }
-        let with_facts = |(system, facts): (&SystemFacts, &Vec<StoreFacts>)| SystemFacts {
-            stores: same_files(&system.stores, facts),
-            ..system.clone()
-        };
-        self.base.systems.iter().zip(&stores.facts).map(with_facts).collect()
+        Arc::clone(&stores.around)
     }
 
     /// By how much the wall clock has jumped since the plan was taken up, if it has.
@@ -239,27 +239,34 @@ fn same_files(planned: &[StoreFacts], fresh: &[StoreFacts]) -> Vec<StoreFacts> {
 }
 
 impl FreshStores {
-    async fn read(&mut self, patience: Duration) {
+    async fn read(&mut self, planned: &Arc<Surroundings>, patience: Duration) {
         self.began = Some(Instant::now());
-        let Some(mut sets) = self.sets.take() else {
-            self.facts = self.facts.iter().map(|facts| StoreSet::stuck(facts)).collect();
-            return;
-        };
-        let known = self.facts.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let read = |(set, known): (&mut Option<StoreSet>, &Vec<StoreFacts>)| match set {
-                Some(set) => set.read_anew(),
-                None => StoreSet::stuck(known),
-            };
-            let facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
-            (sets, facts)
-        });
-        match tokio::time::timeout(patience, read).await {
-            Ok(Ok((sets, facts))) => {
-                self.sets = Some(sets);
-                self.facts = facts;
+        if let Some(mut sets) = self.sets.take() {
+            let (known, planned) = (self.facts.clone(), Arc::clone(planned));
+            let read = tokio::task::spawn_blocking(move || {
+                let read = |(set, known): (&mut Option<StoreSet>, &Vec<StoreFacts>)| match set {
+                    Some(set) => set.read_anew(),
+                    None => StoreSet::stuck(known),
+                };
+                let facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
+                let around = around(&planned, &facts);
+                (sets, facts, around)
+            });
+            if let Ok(Ok((sets, facts, around))) = tokio::time::timeout(patience, read).await {
+                *self = Self { sets: Some(sets), facts, around: Arc::new(around), began: self.began };
+                return;
             }
-            _ => self.facts = self.facts.iter().map(|facts| StoreSet::stuck(facts)).collect(),
         }
+        self.facts = self.facts.iter().map(|facts| StoreSet::stuck(facts)).collect();
+        self.around = Arc::new(around(planned, &self.facts));
     }
+}
+
+/// The systems as the plan knew them, with what their stores say now.
+fn around(planned: &Surroundings, facts: &[Vec<StoreFacts>]) -> Surroundings {
+    let with_facts = |(system, facts): (&SystemFacts, &Vec<StoreFacts>)| SystemFacts {
+        stores: same_files(&system.stores, facts),
+        ..system.clone()
+    };
+    planned.with_systems(planned.snapshot().systems.iter().zip(facts).map(with_facts).collect())
 }

@@ -81,19 +81,18 @@ impl Drop for Journal {
     }
 }
 
-/// Nothing is held up by the outcome of what is over, so outcomes wait this long for others to share a sync with.
-const OUTCOMES_WAIT: Duration = Duration::from_millis(5);
+/// Two syncs begin at least this far apart, so that those who ask in between share one.
+const PACE: Duration = Duration::from_millis(5);
 
 fn write_all(mut state: State, queue: &mpsc::Receiver<Request>) {
+    let mut last_sync = None;
     while let Ok(first) = queue.recv() {
+        let until = last_sync.map_or_else(Instant::now, |last| last + PACE);
         let mut steps = Vec::new();
         let mut replies = Vec::new();
-        let until = Instant::now() + OUTCOMES_WAIT;
-        let mut somebody_waits = false;
         let mut next = Some(first);
         // Whoever asked and left needs no answer.
         while let Some(request) = next {
-            somebody_waits |= !matches!(request, Request::Step(_, Step::Outcome, ..));
             match request {
                 Request::Begin(plan, items, reply) => {
                     let _ = reply.send(state.begin(&plan, &items));
@@ -109,12 +108,15 @@ fn write_all(mut state: State, queue: &mpsc::Receiver<Request>) {
                     let _ = reply.send(state.clear_mark(&host, &container));
                 }
             }
-            next = queue.try_recv().ok();
-            if next.is_none() && !somebody_waits {
-                next = queue.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
-            }
+            let wait = if steps.is_empty() {
+                Duration::ZERO
+            } else {
+                until.saturating_duration_since(Instant::now())
+            };
+            next = queue.recv_timeout(wait).ok();
         }
         if !steps.is_empty() {
+            last_sync = Some(Instant::now());
             let written = state.write_steps(&steps);
             for reply in replies {
                 let _ = reply.send(written.clone());

@@ -1,5 +1,5 @@
-//! The removal of one container, step by step. Every step is preceded by a fresh check and followed by a line in the
-//! journal; nothing is retried with force, and a stop that was asked for is always waited for.
+//! The removal of one container, step by step. Every step is written down before its check, so that nothing but the
+//! request itself comes after it; nothing is retried with force, and a stop that was asked for is always waited for.
 
 use std::fmt;
 use std::time::Duration;
@@ -49,8 +49,6 @@ pub(super) struct Removal<'a> {
     pub(super) journal: &'a Journal,
     /// How many may ask the engine at once.
     pub(super) work: &'a Semaphore,
-    /// How many may wait for a stop at once.
-    pub(super) stops: &'a Semaphore,
     pub(super) host: &'a str,
     pub(super) who: &'a str,
     pub(super) grace: Duration,
@@ -77,18 +75,18 @@ impl Removal<'_> {
 
     async fn steps(&self) -> Result<Ended, Ended> {
         let Some(id) = &self.item.id else { return Err(Ended::new(Ending::Kept, "its id is not known")) };
+        self.go_on()?;
+        self.write_down_first_step().await?;
         let work = self.turn().await?;
-        if self.cancel.is_cancelled() {
-            return Err(Ended::new(Ending::Skipped, "interrupted before it began"));
-        }
+        self.go_on()?;
         self.tell(Progress::Begun { index: self.index }).await;
         let container = self.check(self.item.action, self.item.started_at).await?;
         let run = container.started_at();
         match self.item.action {
             Action::Keep => Ok(Ended::new(Ending::Kept, self.item.reason.to_string())),
             Action::Drain => self.drain(id, &container).await,
-            Action::Remove => self.remove(id, false).await,
-            Action::ForceRemove => self.remove(id, true).await,
+            Action::Remove => self.remove(id, false, work).await,
+            Action::ForceRemove => self.remove(id, true, work).await,
             Action::Stop => {
                 drop(work);
                 // A journal that cannot be written is told with the outcome.
@@ -99,14 +97,17 @@ impl Removal<'_> {
             }
             Action::StopAndRemove => {
                 drop(work);
-                let journalled = self.stop(id, &container).await?;
-                let _work = self.turn().await?;
+                let mut journalled = self.stop(id, &container).await?;
+                if journalled.is_ok() {
+                    journalled = self.journal.step(self.number, Step::Removing, "").await;
+                }
+                let work = self.turn().await?;
                 self.check_after_stop(id, run).await?;
                 if let Err(fault) = journalled {
                     let reason = format!("it was stopped, and is not removed without a journal: {fault}");
                     return Err(Ended::new(Ending::Failed, reason));
                 }
-                match self.remove(id, false).await {
+                match self.remove(id, false, work).await {
                     Err(failed) if failed.ending == Ending::Failed => {
                         // It stays, stopped; whoever came meanwhile must not find it so.
                         self.check_after_stop(id, run).await?;
@@ -116,6 +117,26 @@ impl Removal<'_> {
                 }
             }
         }
+    }
+
+    /// Nothing new begins once the keeper was interrupted.
+    fn go_on(&self) -> Result<(), Ended> {
+        if self.cancel.is_cancelled() {
+            return Err(Ended::new(Ending::Skipped, "interrupted before it began"));
+        }
+        Ok(())
+    }
+
+    async fn write_down_first_step(&self) -> Result<(), StateFault> {
+        let (step, detail) = match self.item.action {
+            Action::Keep | Action::Drain => return Ok(()),
+            Action::Remove => (Step::Removing, String::new()),
+            Action::ForceRemove => (Step::Removing, "with force".to_owned()),
+            Action::Stop | Action::StopAndRemove => {
+                (Step::Stopping, format!("grace {}s", self.grace.as_secs()))
+            }
+        };
+        self.journal.step(self.number, step, detail).await
     }
 
     /// Waits until the engine may be asked.
@@ -144,9 +165,6 @@ impl Removal<'_> {
     /// Step 7. Waits for the answer however long it takes within grace and margin; when none comes, the outcome is
     /// unknown and nothing more is done. Says whether the journal knows that it stopped.
     async fn stop(&self, id: &ContainerId, container: &Container) -> Result<Result<(), StateFault>, Ended> {
-        let _place =
-            self.stops.acquire().await.map_err(|_| Ended::new(Ending::Skipped, "the keeper is closing"))?;
-        self.journal.step(self.number, Step::Stopping, format!("grace {}s", self.grace.as_secs())).await?;
         self.tell(Progress::Stopping { index: self.index, grace: self.grace }).await;
         let mut stopped = self.control.stop(id, self.grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
@@ -236,11 +254,11 @@ impl Removal<'_> {
         }
     }
 
-    /// Steps 9 and 10.
-    async fn remove(&self, id: &ContainerId, force: bool) -> Result<Ended, Ended> {
-        self.journal.step(self.number, Step::Removing, if force { "with force" } else { "" }).await?;
+    /// Steps 9 and 10. The next one may begin while this one is confirmed.
+    async fn remove(&self, id: &ContainerId, force: bool, work: SemaphorePermit<'_>) -> Result<Ended, Ended> {
         self.tell(Progress::Removing { index: self.index }).await;
         let removed = if force { self.control.force_remove(id).await } else { self.control.remove(id).await };
+        drop(work);
         let complaint = match removed {
             Ok(RemoveOutcome::Removed) => None,
             Ok(RemoveOutcome::AlreadyGone) => {

@@ -38,16 +38,17 @@ pub struct ItemRecord {
     pub started_at: Option<Timestamp>,
 }
 
-/// A step of an item. The last one is its outcome.
+/// A step of an item, written down before its last check: whether it was taken, the next step or the engine tells. The
+/// last one is its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A stop is about to be asked for.
+    /// A stop is next.
     Stopping,
     /// The engine says that it stopped.
     Stopped,
-    /// A removal is about to be asked for.
+    /// A removal is next.
     Removing,
-    /// A start is about to be asked for, to undo a stop.
+    /// A start is next, to undo a stop.
     Rescuing,
     /// It is over; the detail says how.
     Outcome,

@@ -26,6 +26,8 @@ const BURST: Duration = Duration::from_millis(50);
 pub struct EngineFacts {
     /// Which host.
     pub host: Host,
+    /// Where it answers; `None` until it has.
+    pub endpoint: Option<Endpoint>,
     /// Its containers.
     pub rows: Reading<Vec<Row>>,
     /// Its images.
@@ -129,6 +131,7 @@ impl EngineWatcher {
             Ok((engine, info)) => {
                 self.attempts.clear();
                 self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
+                self.facts.endpoint = Some(engine.endpoint().clone());
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];

@@ -103,6 +103,11 @@ impl Sandbox {
         self.inspection(|inspection| inspection.running_execs = running)
     }
 
+    /// Its restart policy starts it over and over.
+    pub(crate) fn restarts_by_itself(self) -> Self {
+        self.inspection(|inspection| inspection.restarts_by_itself = true)
+    }
+
     /// Made with `--rm`.
     pub(crate) fn auto_remove(self) -> Self {
         self.inspection(|inspection| inspection.auto_remove = true)

@@ -15,6 +15,7 @@ pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod stores;
+pub(crate) mod terminal;
 mod wire;
 
 use std::thread;

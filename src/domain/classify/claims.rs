@@ -3,9 +3,10 @@
 //! Sessions are gathered in groups, one per key that some container has. A group that several containers share (a
 //! workspace) is summed up once; what a container has to itself is added on top.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,10 +60,10 @@ pub(super) struct Joined {
 
 /// Joins the sessions of all usable stores with the candidates. `present` holds every name and id on the engine, if
 /// they are known.
-pub(super) fn join(
+pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
     system: &SystemFacts,
     candidates: &[Candidate<'_>],
-    present: Option<&QuickSet<&str>>,
+    present: Option<&QuickSet<Name>>,
     policy: &Policy,
     now: Timestamp,
 ) -> Joined {

@@ -13,7 +13,7 @@ pub(super) type QuickSet<K> = HashSet<K, Seeded>;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Makes hashers that start from one secret seed.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Seeded(u64);
 
 impl Default for Seeded {

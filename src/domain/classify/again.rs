@@ -1,0 +1,154 @@
+//! Judging containers again, one at a time, shortly before something is done to them. Each is judged by the rules that
+//! judged them all, on a snapshot that holds only what can concern it: so one of many costs no more than one of few.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::claims::names_present;
+use super::hash::{QuickMap, QuickSet, Seeded};
+use super::judge_all;
+use crate::domain::container::{Container, Row};
+use crate::domain::policy::Policy;
+use crate::domain::profile::{Match, Profile, fill_from_session};
+use crate::domain::snapshot::{Images, Reading, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::verdict::Verdicts;
+
+/// Everything but the containers that are judged again.
+#[derive(Debug)]
+pub struct Surroundings {
+    snapshot: Arc<Snapshot>,
+    /// Every name and id on the engine, if they are known.
+    names: Arc<Option<QuickSet<String>>>,
+    systems: Vec<IndexedSystem>,
+}
+
+#[derive(Debug)]
+struct IndexedSystem {
+    facts: SystemFacts,
+    /// One per store.
+    sessions: Vec<SessionIndex>,
+}
+
+/// Where the sessions are that some key could link to a container, by the hash of link and key. Keys that share a hash
+/// only make more sessions be looked at.
+#[derive(Debug, Default)]
+struct SessionIndex {
+    hasher: Seeded,
+    places: QuickMap<u64, Vec<usize>>,
+}
+
+impl Surroundings {
+    /// The names, images and marks of `snapshot`, and its sessions.
+    pub fn new(snapshot: Snapshot) -> Self {
+        let names = names_present(&snapshot.engine.value);
+        let names = names.map(|names| names.into_iter().map(ToOwned::to_owned).collect());
+        let systems = snapshot.systems.iter().cloned().map(IndexedSystem::new).collect();
+        Self { snapshot: Arc::new(snapshot), names: Arc::new(names), systems }
+    }
+
+    /// What they were made of.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The same with what the stores say now.
+    #[must_use]
+    pub fn with_systems(&self, systems: Vec<SystemFacts>) -> Self {
+        Self {
+            snapshot: Arc::clone(&self.snapshot),
+            names: Arc::clone(&self.names),
+            systems: systems.into_iter().map(IndexedSystem::new).collect(),
+        }
+    }
+
+    /// Judges a container as it was just inspected. The other containers are not there, so nothing is found lost, and
+    /// what depends on them must be in the policy.
+    pub fn classify_again(&self, container: &Arc<Container>, policy: &Policy, now: Timestamp) -> Verdicts {
+        let verdicts = judge_all(&self.around(container, now), self.names.as_ref().as_ref(), policy, now);
+        Verdicts { lost: Vec::new(), ..verdicts }
+    }
+
+    /// The container, and of everything else what can concern it.
+    fn around(&self, container: &Arc<Container>, now: Timestamp) -> Snapshot {
+        let all = &self.snapshot;
+        let reference = container.image_reference();
+        let by_id = all.images.by_id.get_key_value(&container.image_id);
+        let by_reference = all.images.by_reference.get_key_value(reference);
+        Snapshot {
+            host: all.host.clone(),
+            engine: Reading::good(vec![Row::Container(Arc::clone(container))], now),
+            images: Images {
+                by_id: by_id.map(|(id, fact)| (id.clone(), fact.clone())).into_iter().collect(),
+                by_reference: by_reference
+                    .map(|(tag, fact)| (tag.clone(), fact.clone()))
+                    .into_iter()
+                    .collect(),
+            },
+            systems: self.systems.iter().map(|system| system.around(container)).collect(),
+            drains: all
+                .drains
+                .get(&container.id)
+                .map(|mark| (container.id.clone(), mark.clone()))
+                .into_iter()
+                .collect(),
+            clock_step: all.clock_step,
+        }
+    }
+}
+
+impl IndexedSystem {
+    fn new(facts: SystemFacts) -> Self {
+        let sessions = facts.stores.iter().map(|store| SessionIndex::of(&facts.profile, store)).collect();
+        Self { facts, sessions }
+    }
+
+    /// The system with only those sessions that a key of the container leads to.
+    fn around(&self, container: &Container) -> SystemFacts {
+        let profile = &self.facts.profile;
+        let keys = match profile.recognise(container) {
+            Match::Ours(recognised) => {
+                let links = profile.links.iter().enumerate();
+                let templates = links
+                    .flat_map(|(link, rule)| rule.container.iter().map(move |template| (link, template)));
+                let keys = templates.filter_map(|(link, template)| Some((link, recognised.fill(template)?)));
+                keys.collect()
+            }
+            Match::Foreign | Match::Nameless => Vec::new(),
+        };
+        let stores = self.facts.stores.iter().zip(&self.sessions);
+        let stores = stores.map(|(store, index)| {
+            let mut places: Vec<usize> =
+                keys.iter().flat_map(|(link, key)| index.get(*link, key)).copied().collect();
+            places.sort_unstable();
+            places.dedup();
+            let sessions = places.into_iter().map(|place| Arc::clone(&store.sessions.value[place])).collect();
+            let Reading { at, fault, .. } = &store.sessions;
+            let sessions = Reading { value: Arc::new(sessions), at: *at, fault: fault.clone() };
+            StoreFacts { sessions, ..store.clone() }
+        });
+        SystemFacts { stores: stores.collect(), ..self.facts.clone() }
+    }
+}
+
+impl SessionIndex {
+    fn of(profile: &Profile, store: &StoreFacts) -> Self {
+        let sessions = &store.sessions.value;
+        let mut index = Self::default();
+        index.places.reserve(sessions.len());
+        for (place, session) in sessions.iter().enumerate() {
+            for (link, rule) in profile.links.iter().enumerate() {
+                if let Some(key) = fill_from_session(&rule.session, session, &store.captures) {
+                    let hash = index.hasher.hash_one((link, key.as_ref()));
+                    index.places.entry(hash).or_default().push(place);
+                }
+            }
+        }
+        index
+    }
+
+    fn get(&self, link: usize, key: &str) -> &[usize] {
+        self.places.get(&self.hasher.hash_one((link, key))).map_or(&[], Vec::as_slice)
+    }
+}
