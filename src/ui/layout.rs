@@ -70,7 +70,7 @@ pub(super) fn divide(width: u16, height: u16, wants: Wants) -> Areas {
     let detail = if wants.detail_focused {
         (room * 3 / 4).max(room.min(3))
     } else if room >= LEAST_LIST + 6 {
-        (room * 2 / 5).max(5)
+        (room / 3).max(5)
     } else {
         0
     };

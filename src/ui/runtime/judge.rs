@@ -23,7 +23,7 @@ const TOLD_AGAIN: Duration = Duration::from_secs(2);
 struct Judged {
     snapshot: Arc<Snapshot>,
     verdicts: Arc<Verdicts>,
-    judged: Instant,
+    at: Instant,
     told: Instant,
 }
 
@@ -45,13 +45,13 @@ pub(super) fn spawn(
             }
             let snapshot = snapshots.borrow_and_update().clone();
             let at = Timestamp::now();
-            let known = last.as_ref().filter(|last| last.judged.elapsed() < JUDGED_AGAIN);
+            let known = last.as_ref().filter(|last| last.at.elapsed() < JUDGED_AGAIN);
             let known = known.filter(|last| same(&last.snapshot, &snapshot));
             if known.is_some_and(|last| last.told.elapsed() < TOLD_AGAIN) {
                 continue;
             }
-            let (verdicts, judged) = if let Some(known) = known {
-                (Arc::clone(&known.verdicts), known.judged)
+            let (verdicts, judged_at) = if let Some(known) = known {
+                (Arc::clone(&known.verdicts), known.at)
             } else {
                 let (facts, rules) = (Arc::clone(&snapshot), policy.clone());
                 let judging = tokio::task::spawn_blocking(move || classify(&facts, &rules, at));
@@ -62,7 +62,7 @@ pub(super) fn spawn(
             last = Some(Judged {
                 snapshot: Arc::clone(&snapshot),
                 verdicts: Arc::clone(&verdicts),
-                judged,
+                at: judged_at,
                 told,
             });
             if messages.send(Message::Observed(Observation { snapshot, verdicts, at })).await.is_err() {
