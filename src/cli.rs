@@ -173,9 +173,6 @@ enum Trouble {
     Demo(#[from] crate::demo::DemoFault),
     #[error("the demo {0}")]
     DemoUsage(&'static str),
-    /// What clap says about the command inside a demo.
-    #[error("{0}")]
-    Inner(String),
     #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
@@ -204,16 +201,7 @@ impl Trouble {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no errors; clap knows which stream each belongs on.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return Outcome::Done.into();
-            }
-            // The message repeats what was typed, whatever that was.
-            error.render().to_string().lines().for_each(output::complain);
-            return Outcome::Usage.into();
-        }
+        Err(error) => return not_understood(&error).into(),
     };
     match run(arguments) {
         // Whoever relies on the answer must not take half of it for all.
@@ -224,6 +212,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             trouble.outcome().into()
         }
     }
+}
+
+/// Says what is wrong with the arguments, or helps if that was asked for.
+fn not_understood(error: &clap::Error) -> Outcome {
+    // Help and version are no errors; clap knows which stream each belongs on.
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Outcome::Done;
+    }
+    // The message repeats what was typed, whatever that was.
+    error.render().to_string().lines().for_each(output::complain);
+    Outcome::Usage
 }
 
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {

@@ -33,6 +33,13 @@ pub struct Snapshot {
     pub clock_step: Option<Duration>,
 }
 
+impl Snapshot {
+    /// The session stores of all systems.
+    pub fn stores(&self) -> impl Iterator<Item = &StoreFacts> {
+        self.systems.iter().flat_map(|system| &system.stores)
+    }
+}
+
 /// One container engine.
 #[derive(Clone, Debug, Default)]
 pub struct Host {

@@ -17,6 +17,7 @@ pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
+pub(crate) mod simulated;
 pub(crate) mod stores;
 pub(crate) mod systems;
 pub(crate) mod terminal;
