@@ -28,7 +28,7 @@ const LEAVE: [Column; 9] = [
 /// What the reason keeps for itself before columns leave.
 const ROOM_FOR_REASON: u16 = 22;
 /// And before columns that are nice to have join in.
-const MUCH_ROOM_FOR_REASON: u16 = 56;
+const MUCH_ROOM_FOR_REASON: u16 = 44;
 const NAME: (u16, u16) = (22, 38);
 
 /// The columns that fit, each with its width.
