@@ -78,7 +78,8 @@ pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<O
     }
     survive_signals()?;
     let scene = Scene::start(&options)?;
-    let told = if arguments.tour { tour().iter().map(|step| (*step).to_owned()).collect() } else { Vec::new() };
+    let told =
+        if arguments.tour { tour().iter().map(|step| (*step).to_owned()).collect() } else { Vec::new() };
     let outcome = run_in(inner, scene.environment(), Some(Tour(told)));
     // The folder goes before the answer does.
     drop(scene);
