@@ -27,7 +27,7 @@ use dashboard::Showing;
 
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
-use crate::domain::profile::{Query, StoreRule};
+use crate::domain::profile::{Query, StoreKind};
 use crate::domain::span::parse_span;
 use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
@@ -85,7 +85,8 @@ struct GlobalArguments {
     /// Look for this system only; may be repeated [default: every system of which there is a trace]
     #[arg(long = "profile", global = true, value_name = "NAME")]
     profiles: Vec<String>,
-    /// The session database, in place of where the profile looks; may be repeated
+    /// The session database, or the `http://` address of the application, in place of where the profile looks; may be
+    /// repeated
     #[arg(long = "db", global = true, value_name = "[SYSTEM=]PATH")]
     stores: Vec<String>,
     /// The current config hash [default: the newest container's]
@@ -172,9 +173,6 @@ enum Trouble {
     Demo(#[from] crate::demo::DemoFault),
     #[error("the demo {0}")]
     DemoUsage(&'static str),
-    /// What clap says about the command inside a demo.
-    #[error("{0}")]
-    Inner(String),
     #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
@@ -203,16 +201,7 @@ impl Trouble {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no errors; clap knows which stream each belongs on.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return Outcome::Done.into();
-            }
-            // The message repeats what was typed, whatever that was.
-            error.render().to_string().lines().for_each(output::complain);
-            return Outcome::Usage.into();
-        }
+        Err(error) => return not_understood(&error).into(),
     };
     match run(arguments) {
         // Whoever relies on the answer must not take half of it for all.
@@ -223,6 +212,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             trouble.outcome().into()
         }
     }
+}
+
+/// Says what is wrong with the arguments, or helps if that was asked for.
+fn not_understood(error: &clap::Error) -> Outcome {
+    // Help and version are no errors; clap knows which stream each belongs on.
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Outcome::Done;
+    }
+    // The message repeats what was typed, whatever that was.
+    error.render().to_string().lines().for_each(output::complain);
+    Outcome::Usage
 }
 
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
@@ -302,7 +303,8 @@ impl House {
         let asked_for = !self.settings.profiles.is_empty();
         let systems = chosen.iter().map(|entry| {
             let named = self.named_stores(entry, &chosen);
-            let stores = StoreSet::new(&entry.profile, named, self.environment.clone(), limits);
+            let key = self.settings.secrets.get(entry.profile.name.as_str()).map(String::as_str);
+            let stores = StoreSet::new(&entry.profile, named, key, &self.environment, limits);
             WatchedSystem { entry: entry.clone(), stores, asked_for }
         });
         Ok(systems.collect())
@@ -326,7 +328,7 @@ impl House {
         let others: Vec<Query> = chosen
             .iter()
             .filter(|other| other.profile.name != entry.profile.name)
-            .flat_map(|other| queries_of(&other.profile).to_vec())
+            .flat_map(|other| queries_of(&other.profile))
             .collect();
         let mine = |store: &&Addressed<PathBuf>| {
             store.system.as_deref().is_none_or(|system| system == entry.profile.name.as_str())
@@ -359,11 +361,12 @@ impl House {
     }
 }
 
-fn queries_of(profile: &Profile) -> &[Query] {
-    match &profile.store {
-        StoreRule::None => &[],
-        StoreRule::Sqlite { queries, .. } => queries,
-    }
+fn queries_of(profile: &Profile) -> Vec<Query> {
+    let queries = profile.stores.iter().filter_map(|store| match &store.kind {
+        StoreKind::Sqlite { queries, .. } => Some(queries.clone()),
+        StoreKind::Http(_) => None,
+    });
+    queries.flatten().collect()
 }
 
 impl From<GlobalArguments> for Flags {

@@ -7,6 +7,7 @@
 mod apart;
 mod crowd;
 mod life;
+mod picture;
 mod script;
 mod stage;
 mod stores;
@@ -262,4 +263,31 @@ fn temporary_folder() -> Result<TempDir, DemoFault> {
     let place = if usual.as_os_str().len() > LONGEST_FOLDER { PathBuf::from("/tmp") } else { usual };
     let made = tempfile::Builder::new().prefix("sandkeeper-demo-").tempdir_in(&place);
     made.map_err(|error| DemoFault::folder(&place, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Policy, Status, classify};
+
+    #[test]
+    fn while_a_table_is_missing_nobody_can_tell() {
+        let now = "2026-02-22T12:00:00Z".parse().unwrap();
+        let scene = Scene::still(7, now).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let status = || {
+            let snapshot = runtime.block_on(scene.snapshot(now)).unwrap();
+            let verdicts = classify(&snapshot, &Policy::default(), now);
+            let named =
+                |name: &str| verdicts.containers.iter().find(|verdict| verdict.subject.name() == name);
+            ["hermes-4be19c07", "hermes-d90e6612"].map(|name| named(name).map(|verdict| verdict.status))
+        };
+        let Some(Backstage::Still(stage)) = &scene.backstage else { panic!("a still scene has a stage") };
+        let store = stage.store("hermes", "default").unwrap();
+        assert_eq!(status(), [Some(Status::Active), Some(Status::Stale)]);
+        store.hide().unwrap();
+        assert_eq!(status(), [Some(Status::Unknown), Some(Status::Unknown)]);
+        store.show().unwrap();
+        assert_eq!(status(), [Some(Status::Active), Some(Status::Stale)]);
+    }
 }

@@ -72,7 +72,10 @@ pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<O
             "brings its own engine, databases and settings; leave --host, --context, --db and --config away",
         ));
     }
-    let Some(inner) = inner(arguments.command, global)? else { return Ok(Outcome::Done) };
+    let inner = match inner(arguments.command, global)? {
+        Ok(inner) => inner,
+        Err(outcome) => return Ok(outcome),
+    };
     if arguments.apart || scale.is_some_and(|scale| scale >= CROWD) {
         options.apart = Some(std::env::current_exe()?);
     }
@@ -86,23 +89,19 @@ pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<O
     outcome
 }
 
-/// The command to run on the demo host: the one that was named, or what is shown without one. `None` when only its help
-/// was wanted.
-fn inner(command: Vec<OsString>, global: GlobalArguments) -> Result<Option<Arguments>, Trouble> {
+/// The command to run on the demo host: the one that was named, or what is shown without one. If it cannot be
+/// understood, or only its help was wanted, all is said already.
+fn inner(command: Vec<OsString>, global: GlobalArguments) -> Result<Result<Arguments, Outcome>, Trouble> {
     if command.is_empty() {
-        return Ok(Some(Arguments { global, command: None }));
+        return Ok(Ok(Arguments { global, command: None }));
     }
     let words = std::iter::once(OsString::from("sandkeeper")).chain(command);
     match Arguments::try_parse_from(words) {
         Ok(Arguments { command: Some(Command::Demo(_)), .. }) => {
             Err(Trouble::DemoUsage("does not contain another demo"))
         }
-        Ok(inner) => Ok(Some(Arguments { global: over(inner.global, global), ..inner })),
-        Err(error) if error.use_stderr() => Err(Trouble::Inner(error.render().to_string())),
-        Err(help) => {
-            let _ = help.print();
-            Ok(None)
-        }
+        Ok(inner) => Ok(Ok(Arguments { global: over(inner.global, global), ..inner })),
+        Err(error) => Ok(Err(super::not_understood(&error))),
     }
 }
 
@@ -115,6 +114,7 @@ fn over(behind: GlobalArguments, before: GlobalArguments) -> GlobalArguments {
         min_age: behind.min_age.or(before.min_age),
         timeout: behind.timeout.or(before.timeout),
         interval: behind.interval.or(before.interval),
+        theme: behind.theme.or(before.theme),
         read_only: behind.read_only || before.read_only,
         ..behind
     }

@@ -78,6 +78,7 @@ impl Shared {
         let mut world = hold(&self.world);
         world.tick(now);
         let done = act(&mut world, now);
+        world.stir();
         drop(world);
         self.changed.send_replace(());
         done

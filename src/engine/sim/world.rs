@@ -72,6 +72,8 @@ pub struct World {
     pub quirks: Quirks,
     dice: Dice,
     next_pid: u32,
+    /// Until then nothing happens by itself, unless somebody changes something.
+    quiet_until: Option<Timestamp>,
 }
 
 impl World {
@@ -87,6 +89,7 @@ impl World {
             quirks: Quirks::default(),
             dice: Dice::new(seed),
             next_pid: 4000,
+            quiet_until: None,
         }
     }
 

@@ -184,6 +184,7 @@ impl World {
             run.dies = Some(run.dies.map_or(death, |earlier| earlier.min(death)));
         }
         // Whoever ends at once has ended before the answer.
+        self.stir();
         self.tick(now);
         Ok(())
     }

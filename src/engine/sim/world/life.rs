@@ -28,9 +28,19 @@ impl World {
 
     /// Lets everything happen that is due by now, in order, each at its own time.
     pub fn tick(&mut self, now: Timestamp) {
+        // Nearly always nothing is due, and with ten thousand containers it takes a while to see that.
+        if self.quiet_until.is_some_and(|until| now < until) {
+            return;
+        }
         loop {
-            let first = self.dues().filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at);
-            let Some((at, due)) = first else { return };
+            let first = self.dues().min_by_key(|(at, _)| *at);
+            let (at, due) = match first {
+                Some((at, due)) if at <= now => (at, due),
+                first => {
+                    self.quiet_until = Some(first.map_or(Timestamp::MAX, |(at, _)| at));
+                    return;
+                }
+            };
             match due {
                 Due::End { container, code } => self.end(at, &container, code),
                 Due::Kill { container } => self.kill_by_force(at, &container),
@@ -38,6 +48,11 @@ impl World {
                 Due::ExecEnd { exec, code } => self.end_exec(at, &exec, code),
             }
         }
+    }
+
+    /// Something was changed: what is due must be looked for again.
+    pub(in crate::engine::sim) fn stir(&mut self) {
+        self.quiet_until = None;
     }
 
     fn dues(&self) -> impl Iterator<Item = (Timestamp, Due)> {
