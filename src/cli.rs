@@ -28,7 +28,7 @@ use dashboard::Showing;
 
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
-use crate::domain::profile::{Query, StoreRule};
+use crate::domain::profile::{Query, StoreKind};
 use crate::domain::span::parse_span;
 use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
@@ -86,7 +86,8 @@ struct GlobalArguments {
     /// Look for this system only; may be repeated [default: every system of which there is a trace]
     #[arg(long = "profile", global = true, value_name = "NAME")]
     profiles: Vec<String>,
-    /// The session database, in place of where the profile looks; may be repeated
+    /// The session database, or the `http://` address of the application, in place of where the profile looks; may be
+    /// repeated
     #[arg(long = "db", global = true, value_name = "[SYSTEM=]PATH")]
     stores: Vec<String>,
     /// The current config hash [default: the newest container's]
@@ -314,7 +315,8 @@ impl House {
         let asked_for = !self.settings.profiles.is_empty();
         let systems = chosen.iter().map(|entry| {
             let named = self.named_stores(entry, &chosen);
-            let stores = StoreSet::new(&entry.profile, named, self.environment.clone(), limits);
+            let key = self.settings.secrets.get(entry.profile.name.as_str()).map(String::as_str);
+            let stores = StoreSet::new(&entry.profile, named, key, &self.environment, limits);
             WatchedSystem { entry: entry.clone(), stores, asked_for }
         });
         Ok(systems.collect())
@@ -338,7 +340,7 @@ impl House {
         let others: Vec<Query> = chosen
             .iter()
             .filter(|other| other.profile.name != entry.profile.name)
-            .flat_map(|other| queries_of(&other.profile).to_vec())
+            .flat_map(|other| queries_of(&other.profile))
             .collect();
         let mine = |store: &&Addressed<PathBuf>| {
             store.system.as_deref().is_none_or(|system| system == entry.profile.name.as_str())
@@ -371,11 +373,12 @@ impl House {
     }
 }
 
-fn queries_of(profile: &Profile) -> &[Query] {
-    match &profile.store {
-        StoreRule::None => &[],
-        StoreRule::Sqlite { queries, .. } => queries,
-    }
+fn queries_of(profile: &Profile) -> Vec<Query> {
+    let queries = profile.stores.iter().filter_map(|store| match &store.kind {
+        StoreKind::Sqlite { queries, .. } => Some(queries.clone()),
+        StoreKind::Http(_) => None,
+    });
+    queries.flatten().collect()
 }
 
 impl From<GlobalArguments> for Flags {

@@ -26,6 +26,8 @@ pub struct Settings {
     pub profiles: Vec<String>,
     /// Stores that override those the profiles find.
     pub stores: Vec<Addressed<PathBuf>>,
+    /// Keys that applications want to see before they tell of their sessions, by system. Never shown.
+    pub secrets: BTreeMap<String, String>,
     /// The operator's rules.
     pub policy: Policy,
     /// How long one look may take.
@@ -152,6 +154,8 @@ struct File {
     #[serde(default)]
     stores: BTreeMap<String, Vec<PathBuf>>,
     #[serde(default)]
+    secrets: BTreeMap<String, String>,
+    #[serde(default)]
     expect_hash: BTreeMap<String, String>,
     #[serde(default)]
     brake: Brake,
@@ -219,14 +223,7 @@ impl Settings {
         };
         let of_file = file.expect_hash.into_iter().filter(|(system, _)| looked_for(system));
         policy.expected_hash_of = of_file.map(|(system, hash)| (SystemName::new(&system), hash)).collect();
-        for Addressed { system, value } in flags.expected_hashes {
-            match system {
-                Some(system) => {
-                    policy.expected_hash_of.insert(SystemName::new(&system), value);
-                }
-                None => policy.expected_hash = Some(value),
-            }
-        }
+        expect_hashes(&mut policy, flags.expected_hashes);
         let from_environment = |name| span_from(environment, name);
         if let Some(min_age) = flags.min_age.or(from_environment("SANDKEEPER_MIN_AGE")?) {
             policy.min_age = min_age;
@@ -277,6 +274,7 @@ impl Settings {
             },
             profiles,
             stores,
+            secrets: file.secrets,
             policy,
             timeout,
             cadence,
@@ -289,6 +287,17 @@ impl Settings {
             state_folder: environment.folder("XDG_STATE_HOME"),
             config_file,
         })
+    }
+}
+
+fn expect_hashes(policy: &mut Policy, hashes: Vec<Addressed<String>>) {
+    for Addressed { system, value } in hashes {
+        match system {
+            Some(system) => {
+                policy.expected_hash_of.insert(SystemName::new(&system), value);
+            }
+            None => policy.expected_hash = Some(value),
+        }
     }
 }
 

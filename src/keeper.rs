@@ -33,6 +33,8 @@ pub use lock::{KeeperLock, LockFault};
 pub use outcome::{Ending, ItemOutcome, Progress};
 use protocol::Removal;
 
+/// How many items are worked on at once when the operator sets no limit.
+const AT_ONCE: usize = 8;
 /// How many items wait for their stop at once when the operator sets no limit: a stop costs the engine nothing but time.
 const STOPS_AT_ONCE: usize = 64;
 
@@ -224,16 +226,18 @@ impl Keeper {
                 (system.profile.name.clone(), system.profile.stop_grace.unwrap_or(self.policy.stop_grace))
             })
             .collect();
+        let concurrency = manner.concurrency.unwrap_or(AT_ONCE).max(1);
         let checker = Checker::new(
             self.engine.clone(),
             snapshot.clone(),
             systems,
             self.policy.clone(),
             intent,
+            concurrency,
             // The stores are read one after the other.
             self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1),
         );
-        let work = Semaphore::new(manner.concurrency.unwrap_or(8).max(1));
+        let work = Semaphore::new(concurrency);
         let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
         let (checker, work, progress) = (&checker, &work, &progress);
         let grace_of = &grace_of;

@@ -3,6 +3,8 @@
 //! A user's file that cannot be used is never skipped silently. If it overrides a built-in profile, that one still
 //! recognises the containers, and every one of them is `unknown` until the file is right.
 
+mod check;
+mod http;
 mod raw;
 
 use std::path::{Path, PathBuf};
@@ -10,13 +12,15 @@ use std::sync::Arc;
 
 use crate::document::{Document, DocumentError};
 use crate::domain::Profile;
-use crate::domain::profile::StoreRule;
+use crate::domain::profile::StoreKind;
 use crate::domain::session::LiveRule;
 use crate::sessions::check_query;
 use crate::text::closest;
 
 /// The profiles that come with the program: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
+    ("hermes", include_str!("../assets/profiles/hermes.toml")),
+    ("kojuto", include_str!("../assets/profiles/kojuto.toml")),
     ("native", include_str!("../assets/profiles/native.toml")),
     ("parachute", include_str!("../assets/profiles/parachute.toml")),
 ];
@@ -194,8 +198,9 @@ fn named_in(source: &str) -> impl Iterator<Item = &str> {
 pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
     let example = "`sandkeeper profiles show native` is a full example";
     let document = Document { file, text, example };
-    let profile = raw::read(document)?;
-    if let StoreRule::Sqlite { queries, .. } = &profile.store {
+    let profile = check::read(document)?;
+    for store in &profile.stores {
+        let StoreKind::Sqlite { queries, .. } = &store.kind else { continue };
         for query in queries {
             check_query(query, profile.live == LiveRule::Declared).map_err(|fault| {
                 let start = text.find(query.sql.as_str()).unwrap_or_default() + fault.offset;

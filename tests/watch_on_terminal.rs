@@ -44,7 +44,7 @@ fn a_change_is_drawn_over_the_old_picture() {
 fn a_small_terminal_says_how_much_it_does_not_show() {
     let names: Vec<String> = (10..30).map(|number| format!("box-{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (_host, _store, mut terminal) = watched(&names, 12, 60);
+    let (_host, _store, terminal) = watched(&names, 12, 60);
     terminal.wait_for("more lines)");
     terminal.resize(60, 120).wait_gone("more lines)").wait_for("box-29");
     terminal.resize(1, 1);
@@ -55,18 +55,18 @@ fn a_small_terminal_says_how_much_it_does_not_show() {
 #[test]
 fn an_interrupt_and_signals_end_it_and_leave_the_terminal_as_it_was() {
     for name in ["TERM", "HUP", "INT"] {
-        let (_host, _store, mut terminal) = watched(&["atlas"], 24, 80);
+        let (_host, _store, terminal) = watched(&["atlas"], 24, 80);
         terminal.wait_for("atlas").signal(name);
-        expect_orderly_end(&mut terminal);
+        expect_orderly_end(&terminal);
     }
-    let (_host, _store, mut terminal) = watched(&["atlas"], 24, 80);
+    let (_host, _store, terminal) = watched(&["atlas"], 24, 80);
     terminal.wait_for("atlas");
     terminal.press(Key::Ctrl('c'));
-    expect_orderly_end(&mut terminal);
+    expect_orderly_end(&terminal);
 }
 
 #[track_caller]
-fn expect_orderly_end(terminal: &mut Terminal) {
+fn expect_orderly_end(terminal: &Terminal) {
     let status = terminal.wait_exit();
     assert!(status.success(), "{status:?}\n{terminal}");
     terminal.wait_restored();
@@ -74,7 +74,7 @@ fn expect_orderly_end(terminal: &mut Terminal) {
 
 #[test]
 fn a_window_that_is_closed_ends_it() {
-    let (_host, _store, mut terminal) = watched(&["atlas"], 24, 80);
+    let (_host, _store, terminal) = watched(&["atlas"], 24, 80);
     terminal.wait_for("atlas");
     terminal.hang_up();
     terminal.wait_exit();

@@ -24,7 +24,7 @@ impl Scene {
         let library = Library::load(Some(&settings.profile_folder));
         let systems = library.entries.iter().map(|entry| WatchedSystem {
             entry: entry.clone(),
-            stores: StoreSet::new(&entry.profile, Vec::new(), environment.clone(), Limits::default()),
+            stores: StoreSet::new(&entry.profile, Vec::new(), None, &environment, Limits::default()),
             asked_for: false,
         });
         let systems = systems.collect();

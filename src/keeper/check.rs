@@ -1,20 +1,22 @@
 //! The check that comes before every step: the container as it is now, the sessions as they are now, and the same
 //! judgement that made the plan. Anything but a clear yes is a no.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::snapshot::{DrainMark, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::snapshot::{DrainMark, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
-use crate::watch::WatchedSystem;
+use crate::watch::{WatchedSystem, paths};
 
 /// What a check found.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ pub(super) struct Checker {
     policy: Policy,
     intent: Intent,
     stores: Mutex<FreshStores>,
+    waiting: Waiting,
     patience: Duration,
     /// The same moment by both clocks, to see the wall clock jump.
     clocks: (Instant, Timestamp),
@@ -52,14 +55,40 @@ pub(super) struct Checker {
 /// How old an inspection may be by the time it is judged.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// Two reads of the stores begin at least this far apart.
-const PACE: Duration = Duration::from_millis(5);
+/// Two reads of the stores begin this far apart, unless enough items wait for one.
+const PACE: Duration = Duration::from_millis(15);
 
 /// How far the wall clock may run from the steady one before silence proves nothing any more.
 const CLOCK_STEP: Duration = Duration::from_secs(5);
 
 /// One set per system of the snapshot; `None` where there is none to read.
 type Sets = Vec<Option<StoreSet>>;
+
+/// Those who wait for the stores to be read.
+#[derive(Debug, Default)]
+struct Waiting {
+    count: AtomicUsize,
+    /// How many are worth a read.
+    enough: usize,
+    reached: Notify,
+}
+
+impl Waiting {
+    fn join(&self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.enough {
+            self.reached.notify_one();
+        }
+    }
+
+    /// Waits for enough others, but not for long.
+    async fn gather(&self, since: Option<Instant>) {
+        let left = since.map_or(Duration::ZERO, |since| PACE.saturating_sub(since.elapsed()));
+        if !left.is_zero() && self.count.load(Ordering::Relaxed) < self.enough {
+            let _ = tokio::time::timeout(left, self.reached.notified()).await;
+        }
+        self.count.store(0, Ordering::Relaxed);
+    }
+}
 
 #[derive(Debug)]
 struct FreshStores {
@@ -78,13 +107,16 @@ impl Checker {
         systems: Vec<WatchedSystem>,
         policy: Policy,
         intent: Intent,
+        at_once: usize,
         patience: Duration,
     ) -> Self {
         // The stores of the systems the plan speaks of, in the snapshot's order.
         let mut systems = systems;
         let sets = base.systems.iter().map(|known| {
             let place = systems.iter().position(|system| system.entry.profile.name == known.profile.name)?;
-            Some(systems.swap_remove(place).stores)
+            let mut stores = systems.swap_remove(place).stores;
+            known.stores.iter().for_each(|store| stores.want_application(store.rule));
+            Some(stores)
         });
         let sets = sets.collect();
         let facts = base.systems.iter().map(|system| system.stores.clone()).collect();
@@ -92,7 +124,9 @@ impl Checker {
         let around = Arc::clone(&planned);
         let stores = Mutex::new(FreshStores { sets: Some(sets), began: None, facts, around });
         let clocks = (Instant::now(), Timestamp::now());
-        Self { engine, planned, policy, intent, stores, patience, clocks }
+        // While one half reads, the other half acts.
+        let waiting = Waiting { enough: at_once / 2, ..Waiting::default() };
+        Self { engine, planned, policy, intent, stores, waiting, patience, clocks }
     }
 
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
@@ -124,7 +158,15 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        self.judge(item, planned, container, &around)
+        let paths = self.fresh_paths(&container).await;
+        self.judge(item, planned, container, &around.with_paths(paths))
+    }
+
+    /// What is at the host paths that the verdict on this container depends on.
+    async fn fresh_paths(&self, container: &Container) -> HashMap<String, PathFact> {
+        let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
+        let address = &self.engine.endpoint().address;
+        paths::look_up(address, profiles, std::iter::once(container), self.patience).await
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
@@ -197,12 +239,10 @@ impl Checker {
     /// The stores as they are now. A read that began after the question serves it, whoever asked for it.
     async fn fresh(&self) -> Arc<Surroundings> {
         let asked = Instant::now();
+        self.waiting.join();
         let mut stores = self.stores.lock().await;
         if stores.began.is_none_or(|began| began < asked) {
-            // Those who ask meanwhile share the read.
-            if let Some(began) = stores.began {
-                tokio::time::sleep(PACE.saturating_sub(began.elapsed())).await;
-            }
+            self.waiting.gather(stores.began).await;
             stores.read(&self.planned, self.patience).await;
         }
         Arc::clone(&stores.around)

@@ -82,12 +82,15 @@ impl Drop for Journal {
 }
 
 /// Two syncs begin at least this far apart, so that those who ask in between share one.
-const PACE: Duration = Duration::from_millis(5);
+const PACE: Duration = Duration::from_millis(15);
+/// Many who ask at once come one after the other.
+const GATHER: Duration = Duration::from_millis(1);
 
 fn write_all(mut state: State, queue: &mpsc::Receiver<Request>) {
     let mut last_sync = None;
     while let Ok(first) = queue.recv() {
-        let until = last_sync.map_or_else(Instant::now, |last| last + PACE);
+        let gathered = Instant::now() + GATHER;
+        let until = last_sync.map_or(gathered, |last| gathered.max(last + PACE));
         let mut steps = Vec::new();
         let mut replies = Vec::new();
         let mut next = Some(first);

@@ -32,6 +32,8 @@ pub(super) struct Wants {
     pub work: u16,
     /// Whether the detail pane has the focus and so the larger part.
     pub detail_focused: bool,
+    /// Lines at the foot beyond the usual one.
+    pub more_footer: u16,
 }
 
 /// The list keeps at least this many rows before anything else is shown beside it.
@@ -48,8 +50,9 @@ pub(super) fn divide(width: u16, height: u16, wants: Wants) -> Areas {
         top = 1;
     }
     if height >= 4 {
-        bottom -= 1;
-        areas.footer = line(bottom, 1);
+        let lines = 1 + if height >= 16 { wants.more_footer } else { 0 };
+        bottom -= lines;
+        areas.footer = line(bottom, lines);
     }
     let problems = wants.problems.min((bottom - top).saturating_sub(LEAST_LIST + 1)).min(4);
     areas.problems = line(top, problems);
@@ -67,7 +70,7 @@ pub(super) fn divide(width: u16, height: u16, wants: Wants) -> Areas {
     let detail = if wants.detail_focused {
         (room * 3 / 4).max(room.min(3))
     } else if room >= LEAST_LIST + 6 {
-        (room * 2 / 5).max(5)
+        (room / 3).max(5)
     } else {
         0
     };
@@ -90,7 +93,7 @@ mod tests {
             for (problems, work, detail_focused) in
                 [(0, 0, false), (3, 6, true), (9, 20, false), (0, 3, true)]
             {
-                let areas = divide(80, height, Wants { problems, work, detail_focused });
+                let areas = divide(80, height, Wants { problems, work, detail_focused, more_footer: 1 });
                 let parts = [
                     areas.header,
                     areas.problems,

@@ -2,7 +2,7 @@
 //! keyed by what a row is, never by where it stands, so that sort, filter and refresh move nothing from under a finger.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 
@@ -88,13 +88,15 @@ pub enum Column {
     Cpu,
     /// Memory.
     Memory,
+    /// The statuses it has had.
+    Past,
     /// The deciding reason.
     Why,
 }
 
 impl Column {
     /// All of them, in the order of the screen.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Name,
         Self::System,
         Self::Status,
@@ -105,6 +107,7 @@ impl Column {
         Self::Config,
         Self::Cpu,
         Self::Memory,
+        Self::Past,
         Self::Why,
     ];
 
@@ -121,6 +124,7 @@ impl Column {
             Self::Config => "CONFIG",
             Self::Cpu => "CPU",
             Self::Memory => "MEMORY",
+            Self::Past => "PAST",
             Self::Why => "WHY",
         }
     }
@@ -182,6 +186,15 @@ pub(super) fn urgency(status: Status) -> u8 {
     }
 }
 
+/// What is known of containers over time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traces<'a> {
+    /// What they use.
+    pub(super) usages: &'a Usages,
+    /// The statuses they have had.
+    pub(super) timelines: &'a HashMap<ContainerId, VecDeque<Status>>,
+}
+
 /// What a row is ordered by. What is not known comes last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
@@ -199,9 +212,9 @@ struct Member<'a> {
 
 impl List {
     /// Lays the rows out anew. The cursor stays on what it was on; if that is gone, on what took its place.
-    pub fn arrange(&mut self, verdicts: &Verdicts, usages: &Usages) {
+    pub(super) fn arrange(&mut self, verdicts: &Verdicts, traces: Traces<'_>) {
         self.total = verdicts.containers.len() + verdicts.lost.len();
-        let mut members = self.members(verdicts, usages);
+        let mut members = self.members(verdicts, traces);
         if self.reversed {
             members.sort_by(|a, b| {
                 // What is not known stays last, whichever way it goes.
@@ -219,7 +232,7 @@ impl List {
         self.follow();
     }
 
-    fn members<'a>(&self, verdicts: &'a Verdicts, usages: &Usages) -> Vec<Member<'a>> {
+    fn members<'a>(&self, verdicts: &'a Verdicts, traces: Traces<'_>) -> Vec<Member<'a>> {
         let mut matcher = Filter::matcher();
         let mut members = Vec::with_capacity(self.total);
         let everything = self.filter.is_empty();
@@ -229,7 +242,7 @@ impl List {
                     workspace: verdict.workspace.as_deref(),
                     name: verdict.subject.name(),
                     content: Content::Container(index),
-                    rank: rank(self.sort, verdict, usages),
+                    rank: rank(self.sort, verdict, traces),
                 });
             }
         }
@@ -424,10 +437,10 @@ fn row(verdicts: &Verdicts, content: Content) -> Row {
     Row { key, content }
 }
 
-fn rank(column: Column, verdict: &Verdict, usages: &Usages) -> Rank {
+fn rank(column: Column, verdict: &Verdict, traces: Traces<'_>) -> Rank {
     let container = verdict.subject.container();
     let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
-    let usage = || verdict.subject.id().and_then(|id| usages.of(id));
+    let usage = || verdict.subject.id().and_then(|id| traces.usages.of(id));
     let known = |rank: Option<Rank>| rank.unwrap_or(Rank::Nothing);
     match column {
         Column::Name => Rank::Text(verdict.workspace.clone().unwrap_or_else(|| "\u{10FFFF}".to_owned())),
@@ -448,6 +461,11 @@ fn rank(column: Column, verdict: &Verdict, usages: &Usages) -> Rank {
                 .and_then(|usage| i64::try_from(usage.memory_bytes()).ok())
                 .map(|value| Rank::Number(-value)),
         ),
+        Column::Past => {
+            let past = verdict.subject.id().and_then(|id| traces.timelines.get(id));
+            // What changed most comes first.
+            Rank::Number(-number(past.map_or(0, VecDeque::len)))
+        }
         Column::Why => known(verdict.evidence.first().map(|reason| Rank::Text(reason.to_string()))),
     }
 }

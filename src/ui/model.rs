@@ -11,7 +11,7 @@ use super::detail::Detail;
 use super::glyphs::Glyphs;
 use super::keymap::Keymap;
 use super::layout::{Areas, Wants, divide};
-use super::list::{Content, Key, List, Row};
+use super::list::{Content, Key, List, Row, Traces};
 use super::message::{LastLook, Observation};
 use super::preview::Preview;
 use super::theme::Theme;
@@ -22,7 +22,7 @@ use crate::domain::{ContainerId, Policy, Status};
 use crate::text::clean;
 
 /// How many statuses of a container are remembered for the timeline.
-const TIMELINE: usize = 8;
+pub(super) const TIMELINE: usize = 8;
 /// More toasts than this are never on screen.
 const MOST_TOASTS: usize = 4;
 
@@ -157,6 +157,11 @@ impl Model {
         &self.setup.themes[self.theme % self.setup.themes.len()].1
     }
 
+    /// What the footer tells a newcomer now.
+    pub fn tour(&self) -> Option<&str> {
+        self.setup.tour.get(self.tour_step).map(String::as_str)
+    }
+
     /// The signs in use.
     pub fn glyphs(&self) -> Glyphs {
         self.setup.glyphs
@@ -169,7 +174,16 @@ impl Model {
             u16::try_from(lines + 1).unwrap_or(7)
         });
         let problems = u16::try_from(self.problems().len()).unwrap_or(u16::MAX);
-        divide(self.width, self.height, Wants { problems, work, detail_focused: self.detail.focused })
+        divide(
+            self.width,
+            self.height,
+            Wants {
+                problems,
+                work,
+                detail_focused: self.detail.focused,
+                more_footer: u16::from(self.tour().is_some()),
+            },
+        )
     }
 
     /// The verdict of a row.
@@ -271,7 +285,8 @@ impl Model {
     /// Lays the list out anew and keeps the cursor on screen.
     pub(super) fn arrange(&mut self) {
         if let Some(observation) = &self.observation {
-            self.list.arrange(&observation.verdicts, &self.usages);
+            let traces = Traces { usages: &self.usages, timelines: &self.timelines };
+            self.list.arrange(&observation.verdicts, traces);
         }
         self.scroll();
     }

@@ -230,10 +230,12 @@ impl Preview {
     }
 }
 
-/// What makes a plan the same plan for a reader: everything but ages.
+/// What makes a plan the same plan for whoever confirms it: what it changes, and the facts behind that. What is kept may
+/// come and go meanwhile, as it does on a busy host.
 fn gist(plan: &Plan) -> Vec<(Option<&str>, &str, Action, String, usize)> {
     plan.items()
         .iter()
+        .filter(|item| item.action != Action::Keep || matches!(item.reason, Reason::LiveSessions { .. }))
         .map(|item| {
             let live = match &item.reason {
                 Reason::LiveSessions { count, .. } | Reason::AskedOverLiveSessions(count) => *count,

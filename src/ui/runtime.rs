@@ -138,7 +138,7 @@ impl Runner {
                     screen.draw((model.width, model.height), |area, buffer| view(model, area, buffer));
                 if drawn.is_err() {
                     // Nobody can look any more. What is in flight is still finished.
-                    self.take(screen, model, Message::HungUp)?;
+                    self.take(screen, model, Message::HungUp);
                 }
                 last_frame = Instant::now();
                 dirty = false;
@@ -157,9 +157,11 @@ impl Runner {
                 _ = signals.terminate.recv() => Some(Message::AskedToEnd),
                 _ = signals.hang_up.recv() => Some(Message::HungUp),
                 _ = signals.continued.recv() => {
-                    screen.surface().resume()?;
+                    // A terminal that hangs up says this as well. It cannot be taken again, and what is in flight is
+                    // still finished.
+                    let taken = screen.surface().resume();
                     screen.forget();
-                    None
+                    taken.is_err().then_some(Message::HungUp)
                 }
                 _ = tick.tick() => {
                     let gone = screen.surface().is_gone();
@@ -169,35 +171,31 @@ impl Runner {
             };
             dirty = true;
             if let Some(message) = message {
-                self.take(screen, model, message)?;
+                self.take(screen, model, message);
             }
             // Everything that waits is taken in before the next frame.
             while !self.over
                 && let Ok(message) = inbox.try_recv()
             {
-                self.take(screen, model, message)?;
+                self.take(screen, model, message);
             }
         }
         Ok(())
     }
 
-    fn take<S: Surface>(
-        &mut self,
-        screen: &mut Screen<S>,
-        model: &mut Model,
-        message: Message,
-    ) -> io::Result<()> {
+    fn take<S: Surface>(&mut self, screen: &mut Screen<S>, model: &mut Model, message: Message) {
         for effect in update(model, message) {
-            self.perform(screen, effect)?;
+            self.perform(screen, effect);
         }
-        Ok(())
     }
 
-    fn perform<S: Surface>(&mut self, screen: &mut Screen<S>, effect: Effect) -> io::Result<()> {
+    /// Nothing here can fail: whatever is wrong with the terminal, steps in flight are still finished.
+    fn perform<S: Surface>(&mut self, screen: &mut Screen<S>, effect: Effect) {
         match effect {
             Effect::Quit => self.over = true,
             Effect::Suspend => {
-                screen.surface().suspend()?;
+                // Whether the terminal is gone shows with the next tick.
+                drop(screen.surface().suspend());
                 screen.forget();
             }
             Effect::Refresh => self.world.watch.refresh(),
@@ -220,7 +218,6 @@ impl Runner {
             Effect::Sample(id) => self.sample(id),
             Effect::Remember(changes) => self.remember(changes),
         }
-        Ok(())
     }
 
     /// A view of the engine that answers, if one does.

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use super::images::{ImageCache, is_image_id};
-use super::{Backoff, Cadence};
+use super::{Backoff, Cadence, paths};
 use crate::domain::container::{Container, ContainerId, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
-use crate::domain::snapshot::{Host, Images, Reading};
+use crate::domain::snapshot::{Host, Images, PathFact, Reading};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
@@ -32,9 +32,21 @@ pub struct EngineFacts {
     pub rows: Reading<Vec<Row>>,
     /// Its images.
     pub images: Images,
+    /// What is at the host paths that verdicts depend on.
+    pub paths: HashMap<String, PathFact>,
 }
 
 impl EngineFacts {
+    /// Whether a container of this system whose name fits is on the engine.
+    pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
+        self.rows.value.iter().any(|row| match row {
+            Row::Container(container) => {
+                fits(&container.name) && !matches!(profile.recognise(container), Match::Foreign)
+            }
+            Row::Unreadable(_) => false,
+        })
+    }
+
     /// Whether a container of this system is, or may be, on the engine.
     pub(super) fn shows(&self, profile: &Profile) -> bool {
         self.rows.value.iter().any(|row| match row {
@@ -90,9 +102,10 @@ impl EngineWatcher {
     pub(super) async fn observe(&mut self) -> EngineFacts {
         let deadline = Instant::now() + self.budget;
         match self.look(deadline).await {
-            Ok((rows, images)) => {
+            Ok((rows, images, paths)) => {
                 self.facts.rows = Reading::good(rows, Timestamp::now());
                 self.facts.images = images;
+                self.facts.paths = paths;
             }
             Err(fault) => {
                 self.connected = None;
@@ -103,7 +116,10 @@ impl EngineWatcher {
         self.facts.clone()
     }
 
-    async fn look(&mut self, deadline: Instant) -> Result<(Vec<Row>, Images), String> {
+    async fn look(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<(Vec<Row>, Images, HashMap<String, PathFact>), String> {
         let engine = self.connect(deadline).await?;
         let sentence = |fault: EngineFault| format!("{fault}; {}", fault.hint());
         let mut rows = engine.within(remaining(deadline)).list().await.map_err(sentence)?;
@@ -118,9 +134,12 @@ impl EngineWatcher {
         let inspected_by = Instant::now() + remaining(deadline) * 2 / 3;
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
-        let containers = ours.iter().map(|(_, container)| container.as_ref());
-        let images = self.images.look_up(&engine, deadline, containers).await;
-        Ok((rows, images))
+        let containers = || ours.iter().map(|(_, container)| container.as_ref());
+        let address = &engine.endpoint().address;
+        let paths = paths::look_up(address, self.profiles.iter(), containers(), remaining(deadline) / 2);
+        let images = self.images.look_up(&engine, deadline, containers());
+        let (images, paths) = tokio::join!(images, paths);
+        Ok((rows, images, paths))
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<EngineView, String> {

@@ -325,3 +325,14 @@ fn a_plan_waits_no_longer_than_its_evidence() {
     desk.press("y");
     assert_eq!(desk.confirmed().len(), 1);
 }
+
+#[test]
+fn what_happens_to_kept_containers_does_not_disturb_an_open_plan() {
+    let mut desk = Desk::on(&many(11).container(sandbox("busy").workspace("zeta")));
+    desk.press("R 'reconcile 1'");
+    let busy = many(11).container(sandbox("busy").workspace("zeta"));
+    desk.sees(&busy.session(session("s9").uses("busy").live()));
+    desk.hides("read it again");
+    desk.press("'1' enter");
+    assert_eq!(desk.confirmed().len(), 1);
+}

@@ -1,5 +1,6 @@
 //! Runs the sandkeeper binary on a terminal of its own, types on it, and looks at the screen as a person would.
 
+use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -68,18 +69,35 @@ impl Key {
 struct Written {
     parser: Parser,
     bytes: Vec<u8>,
+    /// How many of the bytes are on the screen: a frame that is announced shows when it is complete.
+    shown: usize,
+}
+
+impl Written {
+    fn hear(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        let new = &self.bytes[self.shown..];
+        let last = |sequence: &[u8]| new.windows(sequence.len()).rposition(|window| window == sequence);
+        let (begun, ended) = (last(b"\x1b[?2026h"), last(b"\x1b[?2026l"));
+        let complete = match begun {
+            Some(begun) if ended.is_none_or(|ended| ended < begun) => begun,
+            _ => new.len(),
+        };
+        self.parser.process(&new[..complete]);
+        self.shown += complete;
+    }
 }
 
 /// A terminal on which the program runs. The program is killed when this is dropped.
 pub(crate) struct Terminal {
     written: Arc<Mutex<Written>>,
     hung_up: Arc<AtomicBool>,
-    reader: Option<JoinHandle<()>>,
-    child: Box<dyn Child + Send + Sync>,
+    reader: RefCell<Option<JoinHandle<()>>>,
+    child: RefCell<Box<dyn Child + Send + Sync>>,
     shown: String,
     /// How the terminal was set when nobody used it yet.
     unused: String,
-    ends: Option<Ends>,
+    ends: RefCell<Option<Ends>>,
 }
 
 /// The two ends of the terminal and the keyboard. The program's end is kept open: closed by everyone it would forget
@@ -120,7 +138,7 @@ impl Terminal {
         drop(making);
 
         let parser = Parser::new(nonzero(rows), nonzero(columns), 0);
-        let written = Arc::new(Mutex::new(Written { parser, bytes: Vec::new() }));
+        let written = Arc::new(Mutex::new(Written { parser, bytes: Vec::new(), shown: 0 }));
         let hung_up = Arc::new(AtomicBool::new(false));
         let (heard, over) = (Arc::clone(&written), Arc::clone(&hung_up));
         let reader = thread::spawn(move || {
@@ -129,50 +147,52 @@ impl Terminal {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                let mut written = heard.lock().unwrap();
-                written.bytes.extend_from_slice(&buffer[..count]);
-                written.parser.process(&buffer[..count]);
+                heard.lock().unwrap().hear(&buffer[..count]);
             }
         });
-        let ends = Some(Ends { keyboard, ours: pair.master, _theirs: pair.slave });
-        Self { written, hung_up, reader: Some(reader), child, shown: shown.join(" "), unused, ends }
+        let ends = RefCell::new(Some(Ends { keyboard, ours: pair.master, _theirs: pair.slave }));
+        let (reader, child) = (RefCell::new(Some(reader)), RefCell::new(child));
+        Self { written, hung_up, reader, child, shown: shown.join(" "), unused, ends }
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.process_id().unwrap()
+        self.child.borrow().process_id().unwrap()
     }
 
     /// Types text; `\r` is Enter.
     #[track_caller]
-    pub(crate) fn type_keys(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn type_keys(&self, text: &str) -> &Self {
         self.send(text.as_bytes())
     }
 
     #[track_caller]
-    pub(crate) fn press(&mut self, key: Key) -> &mut Self {
+    pub(crate) fn press(&self, key: Key) -> &Self {
         self.send(&key.bytes())
     }
 
     /// Presses and releases the left button on a cell, counted from zero.
     #[track_caller]
-    pub(crate) fn click(&mut self, row: u16, column: u16) -> &mut Self {
+    pub(crate) fn click(&self, row: u16, column: u16) -> &Self {
         let (x, y) = (column + 1, row + 1);
         self.send(format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m").as_bytes())
     }
 
     /// Turns the wheel one notch on a cell, counted from zero.
     #[track_caller]
-    pub(crate) fn wheel(&mut self, row: u16, column: u16, down: bool) -> &mut Self {
+    pub(crate) fn wheel(&self, row: u16, column: u16, down: bool) -> &Self {
         let button = if down { 65 } else { 64 };
         self.send(format!("\x1b[<{button};{};{}M", column + 1, row + 1).as_bytes())
     }
 
     /// Sends bytes as a keyboard would.
     #[track_caller]
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> &mut Self {
-        let keyboard = &mut self.ends.as_mut().expect("the terminal has not hung up").keyboard;
-        // A program that has ended reads nothing any more, and what it left on the screen says why.
-        let sent = keyboard.write_all(bytes).and_then(|()| keyboard.flush());
+    pub(crate) fn send(&self, bytes: &[u8]) -> &Self {
+        let sent = {
+            let mut ends = self.ends.borrow_mut();
+            let keyboard = &mut ends.as_mut().expect("the terminal has not hung up").keyboard;
+            // A program that has ended reads nothing any more, and what it left on the screen says why.
+            keyboard.write_all(bytes).and_then(|()| keyboard.flush())
+        };
         assert!(sent.is_ok(), "cannot type {bytes:?}: {sent:?}\n{self}");
         self
     }
@@ -252,10 +272,10 @@ impl Terminal {
     }
 
     #[track_caller]
-    pub(crate) fn resize(&mut self, rows: u16, columns: u16) -> &mut Self {
+    pub(crate) fn resize(&self, rows: u16, columns: u16) -> &Self {
         self.written().parser.set_size(nonzero(rows), nonzero(columns));
-        let ours = &self.ends.as_ref().expect("the terminal has not hung up").ours;
-        ours.resize(size(rows, columns)).unwrap();
+        let ends = self.ends.borrow();
+        ends.as_ref().expect("the terminal has not hung up").ours.resize(size(rows, columns)).unwrap();
         self
     }
 
@@ -269,10 +289,10 @@ impl Terminal {
 
     /// Waits until the program has ended.
     #[track_caller]
-    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
+    pub(crate) fn wait_exit(&self) -> ExitStatus {
         let began = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.borrow_mut().try_wait().unwrap() {
                 return status;
             }
             assert!(began.elapsed() < DEADLINE, "it did not end within {DEADLINE:?}\n{self}");
@@ -281,13 +301,13 @@ impl Terminal {
     }
 
     /// The window is closed. Just before, the program reads an end of line and of input.
-    pub(crate) fn hang_up(&mut self) {
-        let Some(ends) = self.ends.take() else { return };
+    pub(crate) fn hang_up(&self) {
+        let Some(ends) = self.ends.borrow_mut().take() else { return };
         self.hung_up.store(true, Ordering::SeqCst);
         // Whoever reads the screen holds a part of the terminal until something more comes.
         let mut theirs = OpenOptions::new().write(true).open(ends.ours.tty_name().unwrap()).unwrap();
         theirs.write_all(b" ").unwrap();
-        if let Some(reader) = self.reader.take() {
+        if let Some(reader) = self.reader.borrow_mut().take() {
             reader.join().unwrap();
         }
     }
@@ -303,7 +323,7 @@ impl Terminal {
     /// What is not as it was before the program used the terminal.
     pub(crate) fn unrestored(&self) -> Vec<&'static str> {
         let mut left = Vec::new();
-        if self.ends.as_ref().is_some_and(|ends| settings(&*ends.ours) != self.unused) {
+        if self.ends.borrow().as_ref().is_some_and(|ends| settings(&*ends.ours) != self.unused) {
             left.push("the line discipline");
         }
         let written = self.written();
@@ -341,11 +361,11 @@ impl std::fmt::Display for Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.child.borrow_mut().kill();
+        let _ = self.child.borrow_mut().wait();
         // Nobody has the program's end open any more, which ends the reader.
-        drop(self.ends.take());
-        if let Some(reader) = self.reader.take() {
+        drop(self.ends.borrow_mut().take());
+        if let Some(reader) = self.reader.borrow_mut().take() {
             let _ = reader.join();
         }
     }

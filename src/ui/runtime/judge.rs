@@ -16,6 +16,16 @@ use crate::ui::message::{Message, Observation};
 
 /// Facts that stay the same are judged again after this long: time alone turns idle into stale.
 const JUDGED_AGAIN: Duration = Duration::from_secs(5);
+/// That they were read again is told at most this often; it changes nothing but their age.
+const TOLD_AGAIN: Duration = Duration::from_secs(2);
+
+/// What was made of the last snapshot.
+struct Judged {
+    snapshot: Arc<Snapshot>,
+    verdicts: Arc<Verdicts>,
+    at: Instant,
+    told: Instant,
+}
 
 pub(super) fn spawn(
     world: &World,
@@ -27,7 +37,7 @@ pub(super) fn spawn(
     let policy = world.policy.clone();
     let stop = stop.clone();
     tasks.spawn(async move {
-        let mut last: Option<(Arc<Snapshot>, Arc<Verdicts>, Instant)> = None;
+        let mut last: Option<Judged> = None;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -35,20 +45,26 @@ pub(super) fn spawn(
             }
             let snapshot = snapshots.borrow_and_update().clone();
             let at = Timestamp::now();
-            let (verdicts, judged) = match &last {
-                Some((before, verdicts, judged))
-                    if judged.elapsed() < JUDGED_AGAIN && same(before, &snapshot) =>
-                {
-                    (Arc::clone(verdicts), *judged)
-                }
-                _ => {
-                    let (facts, rules) = (Arc::clone(&snapshot), policy.clone());
-                    let judging = tokio::task::spawn_blocking(move || classify(&facts, &rules, at));
-                    let Ok(verdicts) = judging.await else { return };
-                    (Arc::new(verdicts), Instant::now())
-                }
+            let known = last.as_ref().filter(|last| last.at.elapsed() < JUDGED_AGAIN);
+            let known = known.filter(|last| same(&last.snapshot, &snapshot));
+            if known.is_some_and(|last| last.told.elapsed() < TOLD_AGAIN) {
+                continue;
+            }
+            let (verdicts, judged_at) = if let Some(known) = known {
+                (Arc::clone(&known.verdicts), known.at)
+            } else {
+                let (facts, rules) = (Arc::clone(&snapshot), policy.clone());
+                let judging = tokio::task::spawn_blocking(move || classify(&facts, &rules, at));
+                let Ok(verdicts) = judging.await else { return };
+                (Arc::new(verdicts), Instant::now())
             };
-            last = Some((Arc::clone(&snapshot), Arc::clone(&verdicts), judged));
+            let told = Instant::now();
+            last = Some(Judged {
+                snapshot: Arc::clone(&snapshot),
+                verdicts: Arc::clone(&verdicts),
+                at: judged_at,
+                told,
+            });
             if messages.send(Message::Observed(Observation { snapshot, verdicts, at })).await.is_err() {
                 return;
             }
@@ -58,9 +74,7 @@ pub(super) fn spawn(
 
 /// Whether two snapshots say the same, but for the times at which they were taken.
 fn same(a: &Snapshot, b: &Snapshot) -> bool {
-    let stores = |snapshot: &Snapshot| -> Vec<StoreFacts> {
-        snapshot.systems.iter().flat_map(|system| system.stores.clone()).collect()
-    };
+    let stores = |snapshot| Snapshot::stores(snapshot).collect::<Vec<&StoreFacts>>();
     let (ours, theirs) = (stores(a), stores(b));
     a.engine.fault == b.engine.fault
         && a.engine.at.is_some() == b.engine.at.is_some()

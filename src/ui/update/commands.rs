@@ -15,6 +15,7 @@ pub(super) fn run(model: &mut Model, command: Command, effects: &mut Vec<Effect>
     if !model.setup.keymap.offers(command) {
         return;
     }
+    walk_on(model, command);
     if command.entry().effectiveness != Effectiveness::Looks {
         act(model, command, effects);
         return;
@@ -102,6 +103,20 @@ pub(super) fn run(model: &mut Model, command: Command, effects: &mut Vec<Effect>
         | Command::Reconcile
         | Command::Drain
         | Command::Undrain => {}
+    }
+}
+
+/// The tour goes on when the operator has tried what its step is about.
+fn walk_on(model: &mut Model, command: Command) {
+    let tried = match model.tour_step {
+        0 => matches!(command, Command::Up | Command::Down),
+        1 => matches!(command, Command::Detail | Command::NextTab | Command::Down | Command::Up),
+        2 => command == Command::Reconcile,
+        3 => command == Command::Drain,
+        _ => !matches!(command, Command::Back | Command::Help | Command::Quit),
+    };
+    if tried && model.tour_step + 1 < model.setup.tour.len() {
+        model.tour_step += 1;
     }
 }
 

@@ -19,6 +19,11 @@ const EVICTION_PAUSE: Duration = Duration::from_secs(30);
 pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>) {
     model.now = model.now.max(observation.at);
     let before = model.observation.replace(observation.clone());
+    if before.as_ref().is_some_and(|seen| Arc::ptr_eq(&seen.verdicts, &observation.verdicts)) {
+        // The same facts, read again: plans under review stay fresh by it, and nothing else changes.
+        renew(model, observation);
+        return;
+    }
     let good = observation.snapshot.engine.fault.is_none() && observation.snapshot.engine.at.is_some();
     if good {
         let changes = Changes::between(before.as_ref().map(|seen| &*seen.verdicts), &observation.verdicts);
@@ -44,12 +49,16 @@ pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mu
         model.timelines.retain(|id, _| present.contains(id));
     }
     model.arrange();
+    renew(model, observation);
+    evict(model, observation, effects);
+}
+
+fn renew(model: &mut Model, observation: &Observation) {
     for layer in &mut model.layers {
         if let Layer::Preview(preview) = layer {
             preview.renew(observation, &model.setup.policy, model.now);
         }
     }
-    evict(model, observation, effects);
 }
 
 /// What is different from the look before.

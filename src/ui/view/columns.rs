@@ -10,11 +10,12 @@ use crate::domain::verdict::{Lost, Verdict};
 use crate::text::{clean, width};
 use crate::ui::glyphs::Glyphs;
 use crate::ui::list::{Column, Group};
-use crate::ui::model::Model;
+use crate::ui::model::{Model, TIMELINE};
 use crate::ui::usage::TRACE;
 
 /// Columns leave in this order when the terminal is narrow; the name, the status and the reason stay.
-const LEAVE: [Column; 8] = [
+const LEAVE: [Column; 9] = [
+    Column::Past,
     Column::Memory,
     Column::Cpu,
     Column::System,
@@ -54,7 +55,7 @@ impl Columns {
             }
             // Long names are cut before the more telling columns leave.
             let over = (used(&columns, name) + ROOM_FOR_REASON).saturating_sub(available);
-            if !matches!(column, Column::Memory | Column::Cpu | Column::System) && name > 24 {
+            if !matches!(column, Column::Past | Column::Memory | Column::Cpu | Column::System) && name > 24 {
                 name = name.saturating_sub(over).max(24);
                 if used(&columns, name) + ROOM_FOR_REASON <= available {
                     break;
@@ -97,6 +98,7 @@ fn fixed(column: Column) -> Option<u16> {
         Column::Config => 7,
         Column::Cpu => super::cells(TRACE) + 5,
         Column::Memory => super::cells(TRACE) + 6,
+        Column::Past => super::cells(TIMELINE),
     })
 }
 
@@ -140,8 +142,16 @@ pub(super) fn of_container(column: Column, verdict: &Verdict, model: &Model) -> 
                 bytes(trace.memory_bytes())
             ))
         }),
+        Column::Past => past(verdict, model),
         Column::Why => why(&verdict.evidence),
     }
+}
+
+/// The statuses it has had since this was opened, the newest last; one alone tells nothing.
+fn past(verdict: &Verdict, model: &Model) -> String {
+    let timeline = verdict.subject.id().and_then(|id| model.timelines.get(id));
+    let timeline = timeline.filter(|timeline| timeline.len() > 1);
+    timeline.into_iter().flatten().map(|status| model.glyphs().status(*status)).collect()
 }
 
 pub(super) fn of_lost(column: Column, lost: &Lost) -> String {
@@ -152,7 +162,9 @@ pub(super) fn of_lost(column: Column, lost: &Lost) -> String {
         Column::State => "gone".to_owned(),
         Column::Sessions => clean(&lost.session).into_owned(),
         Column::Why => why(&lost.evidence),
-        Column::Idle | Column::Age | Column::Config | Column::Cpu | Column::Memory => String::new(),
+        Column::Idle | Column::Age | Column::Config | Column::Cpu | Column::Memory | Column::Past => {
+            String::new()
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::{cells, put, put_all};
-use crate::domain::evidence::Evidence;
+use crate::domain::evidence::{Evidence, plural};
 use crate::domain::session::Liveness;
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Claim, Lost, Verdict};
@@ -230,8 +230,12 @@ fn why_lost(model: &Model, lost: &Lost, room: usize) -> Vec<Line> {
 fn workspace(model: &Model, group: &Group) -> Vec<Line> {
     let plain = model.theme().style(Role::Text);
     let text = format!(
-        "{} containers, {} with processes, {} live sessions. Actions here take all of its containers; z folds it.",
-        group.containers, group.up, group.live
+        "{} {}, {} with processes, {} live {}. Actions here take all of its containers; z folds it.",
+        group.containers,
+        plural(group.containers, "container"),
+        group.up,
+        group.live,
+        plural(group.live, "session"),
     );
     vec![vec![(text, plain)]]
 }

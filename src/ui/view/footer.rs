@@ -27,15 +27,11 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Cursor {
         }
         _ => {}
     }
-    if let Some(step) = model.setup.tour.get(model.tour_step) {
-        put(
-            buffer,
-            area.x + 1,
-            area.y,
-            area.width.saturating_sub(1),
-            &clean(step),
-            theme.style(Role::Accent),
-        );
+    if let Some(step) = model.tour() {
+        let lines = super::detail::wrap(&clean(step), usize::from(area.width.saturating_sub(2)));
+        for (index, line) in lines.iter().take(usize::from(area.height)).enumerate() {
+            put(buffer, area.x + 1, area.y + cells(index), area.width, line, theme.style(Role::Accent));
+        }
         return None;
     }
     let mut pieces: Vec<(String, Style)> = vec![(" ".to_owned(), theme.style(Role::Text))];

@@ -126,8 +126,8 @@ fn ages(model: &Model) -> Vec<(String, Style)> {
 /// An age in steps coarse enough that a host on which nothing happens costs no bytes on the wire.
 fn coarse(age: Duration) -> String {
     match age.as_secs() {
-        0..2 => "<2s".to_owned(),
-        2..15 => "<15s".to_owned(),
+        0..5 => "<5s".to_owned(),
+        5..15 => "<15s".to_owned(),
         seconds => Span(Duration::from_secs(seconds - seconds % 5)).to_string(),
     }
 }
