@@ -28,7 +28,7 @@ use crate::environment::Environment;
 use crate::profiles::BUILT_IN;
 use crate::state::StateFault;
 use apart::Apart;
-pub use apart::play_apart;
+pub use apart::{BACKSTAGE, play_apart};
 use stage::Stage;
 pub use tour::tour;
 
@@ -38,6 +38,8 @@ const PROFILES: [(&str, &str); 2] = [
     ("kojuto", include_str!("../assets/demo/profiles/kojuto.toml")),
 ];
 
+/// How the name of a demo's folder begins.
+const PREFIX: &str = "sandkeeper-demo-";
 /// A socket's path may not be longer than about a hundred bytes.
 const LONGEST_FOLDER: usize = 60;
 
@@ -261,7 +263,7 @@ impl Drop for Scene {
 fn temporary_folder() -> Result<TempDir, DemoFault> {
     let usual = std::env::temp_dir();
     let place = if usual.as_os_str().len() > LONGEST_FOLDER { PathBuf::from("/tmp") } else { usual };
-    let made = tempfile::Builder::new().prefix("sandkeeper-demo-").tempdir_in(&place);
+    let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place);
     made.map_err(|error| DemoFault::folder(&place, &error))
 }
 
