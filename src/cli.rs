@@ -1,8 +1,11 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
 mod act;
+mod dashboard;
+mod demo;
 mod doctor;
 mod log;
+mod manual;
 mod may_start;
 mod output;
 mod profiles;
@@ -21,9 +24,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
 
+use dashboard::Showing;
+
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
-use crate::domain::profile::{Query, StoreRule};
+use crate::domain::profile::{Query, StoreKind};
 use crate::domain::span::parse_span;
 use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
@@ -60,7 +65,7 @@ impl From<Outcome> for ExitCode {
 /// Watches labelled containers and the application's session database side by side, says for every container whether
 /// a session still needs it and why, and says `unknown` whenever it cannot know.
 #[derive(Debug, Parser)]
-#[command(name = "sandkeeper", version, propagate_version = true, arg_required_else_help = false)]
+#[command(name = "sandkeeper", version = env!("SANDKEEPER_VERSION"), propagate_version = true, arg_required_else_help = false)]
 struct Arguments {
     #[command(flatten)]
     global: GlobalArguments,
@@ -81,7 +86,8 @@ struct GlobalArguments {
     /// Look for this system only; may be repeated [default: every system of which there is a trace]
     #[arg(long = "profile", global = true, value_name = "NAME")]
     profiles: Vec<String>,
-    /// The session database, in place of where the profile looks; may be repeated
+    /// The session database, or the `http://` address of the application, in place of where the profile looks; may be
+    /// repeated
     #[arg(long = "db", global = true, value_name = "[SYSTEM=]PATH")]
     stores: Vec<String>,
     /// The current config hash [default: the newest container's]
@@ -102,6 +108,9 @@ struct GlobalArguments {
     /// The config file [default: `config.toml` in `$XDG_CONFIG_HOME/sandkeeper`]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
+    #[arg(long, global = true, value_name = "NAME")]
+    theme: Option<String>,
     /// Never change anything, whatever is asked
     #[arg(long, global = true)]
     read_only: bool,
@@ -135,6 +144,15 @@ enum Command {
     Doctor(doctor::DoctorArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
     Profiles(profiles::ProfilesArguments),
+    /// Try everything on a made-up host, without an engine: four systems, every status, every action
+    ///
+    /// The host lives in a temporary folder that is removed at the end; nothing else is touched. With a command, such as
+    /// `demo status` or `demo reconcile --dry-run`, that command is run there instead.
+    Demo(demo::DemoArguments),
+    /// Print a script that completes sandkeeper's commands in a shell
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page of the program or of a command
+    Man(manual::ManArguments),
 }
 
 /// Why a command could not even begin.
@@ -153,6 +171,16 @@ enum Trouble {
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
     #[error(transparent)]
+    Theme(#[from] crate::ui::theme::ThemeFault),
+    #[error("the keys of the config file cannot be used: {0}")]
+    Keys(#[from] crate::ui::KeymapFault),
+    #[error(transparent)]
+    Demo(#[from] crate::demo::DemoFault),
+    #[error("the demo {0}")]
+    DemoUsage(&'static str),
+    #[error("there is no command `{0}`; `sandkeeper help` lists them")]
+    NoSuchCommand(String),
+    #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
@@ -169,6 +197,7 @@ impl Trouble {
             Self::Runtime(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
+            | Self::Demo(_)
             | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
             _ => Outcome::Usage,
         }
@@ -179,16 +208,7 @@ impl Trouble {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no errors; clap knows which stream each belongs on.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return Outcome::Done.into();
-            }
-            // The message repeats what was typed, whatever that was.
-            error.render().to_string().lines().for_each(output::complain);
-            return Outcome::Usage.into();
-        }
+        Err(error) => return not_understood(&error).into(),
     };
     match run(arguments) {
         // Whoever relies on the answer must not take half of it for all.
@@ -201,16 +221,50 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Says what is wrong with the arguments, or helps if that was asked for.
+fn not_understood(error: &clap::Error) -> Outcome {
+    // Help and version are no errors; clap knows which stream each belongs on.
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Outcome::Done;
+    }
+    // The message repeats what was typed, whatever that was.
+    error.render().to_string().lines().for_each(output::complain);
+    Outcome::Usage
+}
+
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
-    let environment = Environment::of_process();
+    match arguments.command {
+        Some(Command::Demo(demo)) => demo::run(demo, arguments.global),
+        Some(Command::Completions(arguments)) => Ok(manual::completions(&arguments)),
+        Some(Command::Man(arguments)) => manual::man(&arguments),
+        _ => run_in(arguments, Environment::of_process(), None),
+    }
+}
+
+/// Runs a command in these surroundings: the process's own, or the demo's.
+fn run_in(
+    arguments: Arguments,
+    environment: Environment,
+    demo: Option<demo::Tour>,
+) -> Result<Outcome, Trouble> {
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
-    let command = arguments.command.unwrap_or_else(|| Command::Status(status::StatusArguments::default()));
-    if let Command::Profiles(arguments) = &command {
+    if let Some(Command::Profiles(arguments)) = &arguments.command {
         return Ok(profiles::run(arguments, &library));
     }
-    let house = House { environment, settings, library };
+    let house = House { environment, settings, library, demo };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let command = match (arguments.command, dashboard::can_be_shown(&house)) {
+        (Some(command), _) => command,
+        (None, Showing::Here) => {
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
+            return outcome;
+        }
+        (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),
+        (None, Showing::Nowhere) => Command::Status(status::StatusArguments::default()),
+    };
     let outcome = match &command {
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
@@ -221,7 +275,10 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
         Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
-        Command::Profiles(_) => Ok(Outcome::Done),
+        // These were answered above, for they need no host.
+        Command::Profiles(_) | Command::Demo(_) | Command::Completions(_) | Command::Man(_) => {
+            Ok(Outcome::Done)
+        }
     };
     // A read that hangs on a dead disk must not keep the program from ending.
     runtime.shutdown_background();
@@ -229,10 +286,13 @@ fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
 }
 
 /// What every command stands on.
+#[derive(Clone)]
 struct House {
     environment: Environment,
     settings: Settings,
     library: Library,
+    /// Whether the host is a made-up one, and what is told about it.
+    demo: Option<demo::Tour>,
 }
 
 impl House {
@@ -255,10 +315,19 @@ impl House {
         let asked_for = !self.settings.profiles.is_empty();
         let systems = chosen.iter().map(|entry| {
             let named = self.named_stores(entry, &chosen);
-            let stores = StoreSet::new(&entry.profile, named, self.environment.clone(), limits);
+            let key = self.settings.secrets.get(entry.profile.name.as_str()).map(String::as_str);
+            let stores = StoreSet::new(&entry.profile, named, key, &self.environment, limits);
             WatchedSystem { entry: entry.clone(), stores, asked_for }
         });
         Ok(systems.collect())
+    }
+
+    /// Makes the systems anew, as often as somebody needs stores of his own to read.
+    fn system_maker(&self) -> Result<crate::ui::Systems, Trouble> {
+        // Whatever is wrong is said now, not in the middle of a plan.
+        self.systems()?;
+        let house = self.clone();
+        Ok(Box::new(move || house.systems().map_err(|trouble| trouble.to_string())))
     }
 
     /// A look at the host.
@@ -271,7 +340,7 @@ impl House {
         let others: Vec<Query> = chosen
             .iter()
             .filter(|other| other.profile.name != entry.profile.name)
-            .flat_map(|other| queries_of(&other.profile).to_vec())
+            .flat_map(|other| queries_of(&other.profile))
             .collect();
         let mine = |store: &&Addressed<PathBuf>| {
             store.system.as_deref().is_none_or(|system| system == entry.profile.name.as_str())
@@ -304,11 +373,12 @@ impl House {
     }
 }
 
-fn queries_of(profile: &Profile) -> &[Query] {
-    match &profile.store {
-        StoreRule::None => &[],
-        StoreRule::Sqlite { queries, .. } => queries,
-    }
+fn queries_of(profile: &Profile) -> Vec<Query> {
+    let queries = profile.stores.iter().filter_map(|store| match &store.kind {
+        StoreKind::Sqlite { queries, .. } => Some(queries.clone()),
+        StoreKind::Http(_) => None,
+    });
+    queries.flatten().collect()
 }
 
 impl From<GlobalArguments> for Flags {
@@ -325,6 +395,7 @@ impl From<GlobalArguments> for Flags {
             min_age: arguments.min_age,
             timeout: arguments.timeout,
             interval: arguments.interval,
+            theme: arguments.theme,
             read_only: arguments.read_only,
         }
     }

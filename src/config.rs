@@ -26,6 +26,8 @@ pub struct Settings {
     pub profiles: Vec<String>,
     /// Stores that override those the profiles find.
     pub stores: Vec<Addressed<PathBuf>>,
+    /// Keys that applications want to see before they tell of their sessions, by system. Never shown.
+    pub secrets: BTreeMap<String, String>,
     /// The operator's rules.
     pub policy: Policy,
     /// How long one look may take.
@@ -34,6 +36,14 @@ pub struct Settings {
     pub cadence: Cadence,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// The keys of the dashboard that the operator changed, by command.
+    pub keys: BTreeMap<String, Vec<String>>,
+    /// Whether the dashboard listens to the mouse.
+    pub mouse: bool,
+    /// Which theme, if one was chosen.
+    pub theme: Option<String>,
+    /// Where the user's own themes are.
+    pub theme_folder: PathBuf,
     /// Where the user's own profiles are.
     pub profile_folder: PathBuf,
     /// Where our own state is.
@@ -88,6 +98,8 @@ pub struct Flags {
     pub timeout: Option<Duration>,
     /// `--interval`.
     pub interval: Option<Duration>,
+    /// `--theme`.
+    pub theme: Option<String>,
     /// `--read-only`.
     pub read_only: bool,
 }
@@ -135,12 +147,35 @@ struct File {
     default_lifetime: Option<Spanned<String>>,
     stop_grace: Option<Spanned<String>>,
     read_only: Option<bool>,
+    mouse: Option<bool>,
+    #[serde(default)]
+    keys: BTreeMap<String, Keys>,
+    theme: Option<String>,
     #[serde(default)]
     stores: BTreeMap<String, Vec<PathBuf>>,
+    #[serde(default)]
+    secrets: BTreeMap<String, String>,
     #[serde(default)]
     expect_hash: BTreeMap<String, String>,
     #[serde(default)]
     brake: Brake,
+}
+
+/// One key, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Keys {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<Keys> for Vec<String> {
+    fn from(keys: Keys) -> Self {
+        match keys {
+            Keys::One(key) => vec![key],
+            Keys::Several(keys) => keys,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -188,14 +223,7 @@ impl Settings {
         };
         let of_file = file.expect_hash.into_iter().filter(|(system, _)| looked_for(system));
         policy.expected_hash_of = of_file.map(|(system, hash)| (SystemName::new(&system), hash)).collect();
-        for Addressed { system, value } in flags.expected_hashes {
-            match system {
-                Some(system) => {
-                    policy.expected_hash_of.insert(SystemName::new(&system), value);
-                }
-                None => policy.expected_hash = Some(value),
-            }
-        }
+        expect_hashes(&mut policy, flags.expected_hashes);
         let from_environment = |name| span_from(environment, name);
         if let Some(min_age) = flags.min_age.or(from_environment("SANDKEEPER_MIN_AGE")?) {
             policy.min_age = min_age;
@@ -232,12 +260,7 @@ impl Settings {
                 .collect();
         }
         refuse_blanks(&policy, &stores)?;
-        for store in &mut stores {
-            // After `SYSTEM=` and in a file no shell has done this.
-            if let Ok(below_home) = store.value.strip_prefix("~") {
-                store.value = environment.home.join(below_home);
-            }
-        }
+        expand_home(&mut stores, &environment.home);
         let read_only_variable =
             variable("SANDKEEPER_READ_ONLY").is_some_and(|value| value != "0" && value != "false");
         Ok(Self {
@@ -251,14 +274,39 @@ impl Settings {
             },
             profiles,
             stores,
+            secrets: file.secrets,
             policy,
             timeout,
             cadence,
             read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
+            keys: file.keys.into_iter().map(|(command, keys)| (command, keys.into())).collect(),
+            mouse: file.mouse.unwrap_or(true),
+            theme: flags.theme.or_else(|| variable("SANDKEEPER_THEME")).or(file.theme),
+            theme_folder: environment.folder("XDG_CONFIG_HOME").join("themes"),
             profile_folder: environment.folder("XDG_CONFIG_HOME").join("profiles"),
             state_folder: environment.folder("XDG_STATE_HOME"),
             config_file,
         })
+    }
+}
+
+fn expect_hashes(policy: &mut Policy, hashes: Vec<Addressed<String>>) {
+    for Addressed { system, value } in hashes {
+        match system {
+            Some(system) => {
+                policy.expected_hash_of.insert(SystemName::new(&system), value);
+            }
+            None => policy.expected_hash = Some(value),
+        }
+    }
+}
+
+/// After `SYSTEM=` and in a file no shell has done this.
+fn expand_home(stores: &mut [Addressed<PathBuf>], home: &Path) {
+    for store in stores {
+        if let Ok(below_home) = store.value.strip_prefix("~") {
+            store.value = home.join(below_home);
+        }
     }
 }
 

@@ -8,10 +8,12 @@ mod control;
 mod decode;
 mod endpoint;
 mod fault;
+mod redact;
+pub mod sim;
 mod transport;
 mod view;
 
 pub use control::{EngineControl, RemoveOutcome, StopOutcome};
 pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve};
 pub use fault::EngineFault;
-pub use view::{EngineEvent, EngineInfo, EngineView};
+pub use view::{EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};

@@ -331,6 +331,7 @@ fn name_of(intent: &Intent) -> &'static str {
         Intent::Remove(_) => "remove",
         Intent::ForceRemove(_) => "force remove",
         Intent::Drain(_) => "drain",
+        Intent::Evict(_) => "evict",
     }
 }
 

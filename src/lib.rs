@@ -9,10 +9,12 @@
 //! - [`profiles`] and [`config`] say what to look for and by which rules.
 //! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
+//! - [`demo`] is a made-up host to try all of it on, and [`engine::sim`] the engine under it.
 //! - [`text`] is the boundary that everything from outside crosses before a person sees it.
 
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod document;
 pub mod domain;
 pub mod engine;
@@ -22,4 +24,5 @@ pub mod profiles;
 pub mod sessions;
 pub mod state;
 pub mod text;
+pub mod ui;
 pub mod watch;

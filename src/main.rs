@@ -15,5 +15,11 @@ fn main() -> ExitCode {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
     }
+    // Whoever reads about it needs his terminal back first.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        sandkeeper::ui::terminal::restore();
+        report(panic);
+    }));
     cli::main(std::env::args_os())
 }

@@ -3,6 +3,8 @@
 //! A user's file that cannot be used is never skipped silently. If it overrides a built-in profile, that one still
 //! recognises the containers, and every one of them is `unknown` until the file is right.
 
+mod check;
+mod http;
 mod raw;
 
 use std::path::{Path, PathBuf};
@@ -10,15 +12,22 @@ use std::sync::Arc;
 
 use crate::document::{Document, DocumentError};
 use crate::domain::Profile;
-use crate::domain::profile::StoreRule;
+use crate::domain::profile::StoreKind;
 use crate::domain::session::LiveRule;
 use crate::sessions::check_query;
 use crate::text::closest;
 
 /// The profiles that come with the program: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
+    ("devcontainers", include_str!("../assets/profiles/devcontainers.toml")),
+    ("hermes", include_str!("../assets/profiles/hermes.toml")),
+    ("kojuto", include_str!("../assets/profiles/kojuto.toml")),
+    ("nanoclaw", include_str!("../assets/profiles/nanoclaw.toml")),
     ("native", include_str!("../assets/profiles/native.toml")),
+    ("openclaw", include_str!("../assets/profiles/openclaw.toml")),
+    ("openhands", include_str!("../assets/profiles/openhands.toml")),
     ("parachute", include_str!("../assets/profiles/parachute.toml")),
+    ("testcontainers", include_str!("../assets/profiles/testcontainers.toml")),
 ];
 
 /// Where a profile comes from.
@@ -194,8 +203,9 @@ fn named_in(source: &str) -> impl Iterator<Item = &str> {
 pub fn parse(file: &str, text: &str) -> Result<Profile, DocumentError> {
     let example = "`sandkeeper profiles show native` is a full example";
     let document = Document { file, text, example };
-    let profile = raw::read(document)?;
-    if let StoreRule::Sqlite { queries, .. } = &profile.store {
+    let profile = check::read(document)?;
+    for store in &profile.stores {
+        let StoreKind::Sqlite { queries, .. } = &store.kind else { continue };
         for query in queries {
             check_query(query, profile.live == LiveRule::Declared).map_err(|fault| {
                 let start = text.find(query.sql.as_str()).unwrap_or_default() + fault.offset;

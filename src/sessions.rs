@@ -1,11 +1,16 @@
-//! Session stores: reading the application's own record of who is working. Read-only, always.
+//! Session stores: reading the application's own record of who is working, in its database or by asking it. Read-only,
+//! always.
 //!
 //! A store that cannot be read is a [`StoreFault`] with its own sentence and hint; it never looks like a store
 //! without sessions.
 
 mod fault;
+mod files;
+mod http;
 mod locate;
+mod record;
 mod set;
+mod setting;
 mod sqlite;
 mod time;
 

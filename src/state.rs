@@ -1,7 +1,8 @@
-//! Our own state: the journal of what was intended and what happened, and the eviction marks. SQLite in the state
-//! folder, readable by its owner only; never the application's database, and never written in read-only mode.
+//! Our own state: the journal of what was intended and what happened, the eviction marks, and what was seen. SQLite in the
+//! state folder, readable by its owner only; never the application's database, and never written in read-only mode.
 
 mod journal;
+mod looks;
 mod marks;
 
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use thiserror::Error;
 
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
+pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::Mark;
 
 /// Why our own state cannot be used.
@@ -42,7 +44,10 @@ pub enum StateFault {
 }
 
 /// The version of the tables; a newer program's are refused.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+
+/// What every version after the first added, in order.
+const ADDED: [&str; 1] = [looks::TABLES];
 
 const TABLES: &str = "
 CREATE TABLE plans (
@@ -156,7 +161,11 @@ impl State {
             .map_err(|error| fault(error.to_string()))?;
         match version {
             VERSION => {}
-            0 if write => create_tables(&mut connection).map_err(|error| fault(error.to_string()))?,
+            0..VERSION if write => {
+                update_tables(&mut connection).map_err(|error| fault(error.to_string()))?;
+            }
+            // What an older version does not have is empty.
+            1..VERSION => {}
             0 => return Err(fault("it has no tables".to_owned())),
             newer => {
                 return Err(fault(format!(
@@ -225,12 +234,19 @@ fn immutable_uri(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// Two programs may come here at once; only one makes the tables.
-fn create_tables(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Makes the tables, or adds what an older version had not. Two programs may come here at once; only one does it.
+fn update_tables(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version == 0 {
         transaction.execute_batch(TABLES)?;
+    }
+    for (added, tables) in (2..).zip(ADDED) {
+        if version < added {
+            transaction.execute_batch(tables)?;
+        }
+    }
+    if version < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()

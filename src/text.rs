@@ -4,6 +4,8 @@
 //! without width. They are made visible or taken out here, once, so that no table and no sentence has to think
 //! about it.
 
+pub mod ansi;
+
 use std::borrow::Cow;
 use std::fmt::Write as _;
 

@@ -7,6 +7,7 @@ mod cadence;
 mod clock;
 mod engine;
 mod images;
+pub(crate) mod paths;
 mod sessions;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::snapshot::DrainMark;
+use crate::domain::snapshot::{DrainMark, SystemFacts};
 use crate::domain::{ContainerId, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
@@ -28,7 +29,7 @@ use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
-use sessions::SessionWatcher;
+use sessions::{SessionWatcher, Wanted};
 
 /// How often to look.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +76,8 @@ pub struct Observer {
 struct Desk {
     clock: ClockWatch,
     state_folder: PathBuf,
+    /// Which applications there is reason to ask.
+    wanted: Vec<Arc<Wanted>>,
 }
 
 impl Observer {
@@ -88,10 +91,11 @@ impl Observer {
         // A tenth is kept for everything around the questions.
         let budget = timeout.mul_f32(0.9);
         let profiles = systems.iter().map(|system| Arc::clone(&system.entry.profile)).collect();
+        let sessions = SessionWatcher::new(systems, budget);
         Self {
             engine: EngineWatcher::new(endpoints, profiles, budget),
-            sessions: SessionWatcher::new(systems, budget),
-            desk: Desk { clock: ClockWatch::default(), state_folder },
+            desk: Desk { clock: ClockWatch::default(), state_folder, wanted: sessions.wanted() },
+            sessions,
         }
     }
 
@@ -102,7 +106,10 @@ impl Observer {
 
     /// Looks once at everything, side by side.
     pub async fn observe(&mut self) -> Snapshot {
-        let (engine, systems) = tokio::join!(self.engine.observe(), self.sessions.observe());
+        let (engine, mut systems) = tokio::join!(self.engine.observe(), self.sessions.observe());
+        if self.desk.finds_applications(&engine) {
+            systems = self.sessions.observe().await;
+        }
         self.desk.assemble(&engine, &systems)
     }
 
@@ -115,6 +122,7 @@ impl Observer {
     pub fn spawn(self, cadence: Cadence, tasks: &TaskTracker, cancel: CancellationToken) -> Watch {
         let (refresh, refreshes) = mpsc::channel(1);
         let (engine_out, mut engine_in) = watch::channel(EngineFacts::default());
+        let engine_seen = engine_in.clone();
         let (sessions_out, mut sessions_in) = watch::channel(Vec::new());
         let (snapshot_out, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let Self { engine, sessions, mut desk } = self;
@@ -143,6 +151,7 @@ impl Observer {
                 () = both => {}
             }
             loop {
+                desk.finds_applications(&engine_in.borrow());
                 let snapshot =
                     desk.assemble(&engine_in.borrow_and_update(), &sessions_in.borrow_and_update());
                 if snapshot_out.send(Arc::new(snapshot)).is_err() {
@@ -160,7 +169,7 @@ impl Observer {
                 }
             }
         });
-        Watch { snapshots, refresh }
+        Watch { snapshots, engine: engine_seen, refresh }
     }
 }
 
@@ -169,10 +178,16 @@ impl Observer {
 pub struct Watch {
     /// The newest snapshot.
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
+    engine: watch::Receiver<EngineFacts>,
     refresh: mpsc::Sender<()>,
 }
 
 impl Watch {
+    /// The engine that answers, once one has.
+    pub fn endpoint(&self) -> Option<Endpoint> {
+        self.engine.borrow().endpoint.clone()
+    }
+
     /// Asks for a look at the engine now. A look that is already asked for is enough.
     pub fn refresh(&self) {
         let _ = self.refresh.try_send(());
@@ -180,6 +195,14 @@ impl Watch {
 }
 
 impl Desk {
+    /// Whether the engine shows, for the first time, containers of which only an application can speak.
+    fn finds_applications(&self, engine: &EngineFacts) -> bool {
+        let news = self.wanted.iter().filter(|wanted| {
+            wanted.take_up(|profile, rule| engine.shows_name(profile, |name| rule.serves(name)))
+        });
+        news.count() > 0
+    }
+
     /// Puts the parts together and leaves out systems of which there is no trace.
     fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
         let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
@@ -187,7 +210,9 @@ impl Desk {
             host: engine.host.clone(),
             engine: engine.rows.clone(),
             images: engine.images.clone(),
-            systems: kept.map(|system| system.facts.clone()).collect(),
+            paths: engine.paths.clone(),
+            running: engine.running(),
+            systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: self.drains(&engine.host.identity),
             clock_step: self.clock.look(),
         }
@@ -198,4 +223,18 @@ impl Desk {
         let state = State::open_to_read(&self.state_folder);
         state.ok().flatten().and_then(|state| state.drains(host).ok()).unwrap_or_default()
     }
+}
+
+/// Leaves out places where nothing is, and where nothing need be: no container's sessions would be there.
+fn without_idle_rules(system: &SystemFacts, engine: &EngineFacts) -> SystemFacts {
+    let mut system = system.clone();
+    let profile = Arc::clone(&system.profile);
+    system.stores.retain(|store| {
+        let Some(rule) = profile.stores.get(store.rule) else { return true };
+        store.exists
+            || store.sessions.at.is_some()
+            || rule.serves.is_empty()
+            || engine.shows_name(&profile, |name| rule.serves(name))
+    });
+    system
 }

@@ -273,7 +273,7 @@ fn quiet_for_longer_than_the_default_lifetime_is_stale() {
 
 #[test]
 fn the_profiles_lifetime_wins_over_the_default() {
-    let lifetime = Lifetime { label: None, default: Some(span("2h")) };
+    let lifetime = Lifetime { default: Some(span("2h")), ..Lifetime::default() };
     let facts = Facts::new().system(Profile { lifetime, ..native() });
     let facts = facts.container(sandbox("box").created_ago("30d")).session(quiet_for("3h").uses("box"));
     facts.finds("box", Status::Stale).because("longer than its lifetime of 2h");

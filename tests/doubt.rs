@@ -94,7 +94,7 @@ fn parachute_sessions(rows: &[(&str, Option<&str>, Option<&str>)]) -> HashMap<St
     let library = Library::load(None);
     let profile = &library.find("parachute").unwrap().profile;
     let named = vec![NamedStore { path, others: Vec::new() }];
-    let facts = StoreSet::new(profile, named, Environment::default(), Limits::default()).read();
+    let facts = StoreSet::new(profile, named, None, &Environment::default(), Limits::default()).read();
     assert_eq!(facts[0].sessions.fault, None);
     facts[0].sessions.value.iter().map(|session| (session.id.clone(), (**session).clone())).collect()
 }

@@ -8,10 +8,13 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use support::application::{Application, Mood};
 use support::engine::{ContainerBuilder, RealEngine, Scene};
 use support::native::{container, evidence, reasons, statuses};
 use support::program::Home;
+use support::proxy::Proxy;
 use support::stores::{ParachuteStore, fingerprint};
+use support::systems::{SystemsHost, expect_result};
 
 /// The hashes of `parachute-sandbox:latest:512m:1.0` and of what came after it.
 const OLD: &str = "6820ef2d765a";
@@ -148,7 +151,7 @@ fn a_live_session_without_its_container_has_lost_it() {
 
 #[test]
 #[ignore = "needs a Docker engine: run tests/run"]
-fn containers_whose_sessions_are_behind_http_are_unknown_and_foreign_names_never_appear() {
+fn containers_of_which_only_parachute_can_speak_are_unknown_without_it_and_foreign_names_never_appear() {
     let engine = RealEngine::docker().exclusive();
     let scene = engine.scene();
     let home = Home::new();
@@ -161,15 +164,112 @@ fn containers_whose_sessions_are_behind_http_are_unknown_and_foreign_names_never
             .label("config_hash", NEW)
             .exited();
     }
-    for name in ["my-parachute-ws-x", "parachute", "parachute-ws-"] {
+    for name in ["my-parachute-ws-x", "parachute", "parachute-ws-", "parachute-sandbox-01234567"] {
         scene.container(name).label("app", "parachute").exited();
     }
     scene.container("parachute-ws-bare").exited();
-    let report = status(&home, &engine, 0, &[]);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let report = status(&home, &engine, 4, &["--db", &format!("parachute=http://{closed}")]);
     assert_eq!(statuses(&report).len(), 2, "{report:#}");
     for name in ["parachute-env-lab", "parachute-session-0123456789ab"] {
-        expect(&report, name, "unknown", false, "behind Parachute's HTTP interface");
+        expect(&report, name, "unknown", false, "nobody answers there");
     }
+}
+
+/// An environment of today.
+fn environment<'scene>(scene: &'scene Scene<'_>, slug: &str, hash: &str) -> ContainerBuilder<'scene> {
+    let name = format!("parachute-env-{slug}");
+    let labelled = scene.container(name).label("app", "parachute").label("type", "env");
+    labelled.label("env_slug", slug).label("config_hash", hash)
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn an_outdated_container_with_a_live_session_is_kept_then_drained_and_one_without_goes_at_once() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    let store = ParachuteStore::create(vault(&host.home));
+    let busy = workspace(&host.scene, "busy", OLD).running();
+    let free = workspace(&host.scene, "free", OLD).running();
+    let current = workspace(&host.scene, "current", NEW).running();
+    store.session("b1").workspace("busy").accessed_ago(5).insert();
+    store.session("f1").workspace("free").accessed_ago(3600).insert();
+    store.session("c1").workspace("current").accessed_ago(3600).insert();
+
+    let finished = host.reconcile(&["--drain"]).expect_exit(0);
+    expect_result(&finished, "parachute-ws-busy", "drained", "it goes when its last session ends");
+    expect_result(&finished, "parachute-ws-free", "removed", &format!("config {OLD} is not {NEW}"));
+    expect_result(&finished, "parachute-ws-current", "kept", "");
+    assert!(host.exists(&busy) && !host.exists(&free) && host.exists(&current));
+    let draining = host.status(&[]);
+    assert_eq!(container(&draining, "parachute-ws-busy")["status"], "draining");
+    host.sandkeeper(&["may-start", "busy"]).run().expect_exit(5);
+    host.reconcile(&[]).expect_exit(0);
+    assert!(host.exists(&busy), "its session still lives in it");
+
+    store.archive("b1");
+    let finished = host.reconcile(&[]).expect_exit(0);
+    expect_result(&finished, "parachute-ws-busy", "removed", "marked for eviction");
+    assert!(!host.exists(&busy) && host.exists(&current));
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn todays_environments_are_kept_drained_and_removed_by_what_parachute_itself_says() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    let parachute = Application::parachute();
+    for slug in ["busy", "free", "current"] {
+        parachute.environment(slug);
+    }
+    parachute.session("b1", Some("busy"), 7200.0);
+    parachute.streams(&["b1"]);
+    parachute.session("f1", Some("free"), 3600.0);
+    let busy = environment(&host.scene, "busy", OLD).running();
+    let free = environment(&host.scene, "free", OLD).running();
+    let current = environment(&host.scene, "current", NEW).running();
+    let named = parachute.named("parachute");
+    let db = ["--db", named.as_str()];
+
+    let report = host.status(&db);
+    expect(&report, "parachute-env-busy", "active", true, "session b1 (about b1) is live");
+    expect(&report, "parachute-env-free", "stale", true, "config");
+    expect(&report, "parachute-env-current", "idle", false, "1 session claims it, none is live");
+    // Parachute that does not answer any more: nothing is done.
+    parachute.mood(Mood::Status(500));
+    let finished = host.reconcile(&db).expect_exit(4);
+    expect_result(&finished, "parachute-env-free", "kept", "status 500");
+    parachute.mood(Mood::Good);
+
+    let finished = host.reconcile(&[&db[..], &["--drain"]].concat()).expect_exit(0);
+    expect_result(&finished, "parachute-env-busy", "drained", "it goes when its last session ends");
+    expect_result(&finished, "parachute-env-free", "removed", "config");
+    assert!(host.exists(&busy) && !host.exists(&free) && host.exists(&current));
+
+    parachute.streams(&[]);
+    let finished = host.reconcile(&db).expect_exit(0);
+    expect_result(&finished, "parachute-env-busy", "removed", "marked for eviction");
+    assert!(!host.exists(&busy) && host.exists(&current));
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_turn_that_begins_after_the_plan_saves_its_environment() {
+    let engine = RealEngine::docker().exclusive();
+    let proxy = Proxy::before(engine.socket());
+    let host = SystemsHost::through(&engine, &proxy.endpoint());
+    let parachute = std::sync::Arc::new(Application::parachute());
+    parachute.environment("free");
+    parachute.environment("current");
+    parachute.session("f1", Some("free"), 3600.0);
+    let free = environment(&host.scene, "free", OLD).exited();
+    environment(&host.scene, "current", NEW).exited();
+    let application = std::sync::Arc::clone(&parachute);
+    // Nothing that is not running is inspected before the check.
+    proxy.when("GET", "/containers/*/json").before(move |_| application.streams(&["f1"]));
+    let finished = host.reconcile(&["--db", &parachute.named("parachute")]).expect_exit(3);
+    expect_result(&finished, "parachute-env-free", "skipped", "session f1 (about f1) is live");
+    assert!(host.exists(&free));
 }
 
 #[test]
@@ -181,6 +281,7 @@ fn the_february_form_without_hashes_and_trust_levels_is_understood() {
     let store = ParachuteStore::create(vault(&home));
     store.session("s1").workspace("atlas").accessed_ago(5).insert();
     store.execute("ALTER TABLE sessions DROP COLUMN trust_level; DROP TABLE container_envs");
+    store.execute("ALTER TABLE sessions DROP COLUMN container_env_id");
     scene.container("parachute-ws-atlas").label("app", "parachute").label("workspace", "atlas").running();
     scene.container("parachute-ws-quiet").label("app", "parachute").label("workspace", "quiet").running();
     let report = status(&home, &engine, 0, &[]);

@@ -303,7 +303,7 @@ impl Bench {
     fn systems(&self) -> Vec<WatchedSystem> {
         let entry = Library::load(None).find("native").unwrap().clone();
         let named = vec![NamedStore { path: self.folder.path().join("sessions.db"), others: Vec::new() }];
-        let stores = StoreSet::new(&entry.profile, named, Environment::default(), Limits::default());
+        let stores = StoreSet::new(&entry.profile, named, None, &Environment::default(), Limits::default());
         vec![WatchedSystem { entry, stores, asked_for: true }]
     }
 

@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use sandkeeper::domain::profile::{Query, StoreRule};
+use sandkeeper::domain::profile::{Query, StoreKind};
 use sandkeeper::environment::Environment;
 use sandkeeper::profiles::{BUILT_IN, parse};
 use sandkeeper::sessions::{Limits, SqliteReader, StoreFault, StoreSet};
@@ -19,10 +19,10 @@ use support::seconds;
 use support::stores::NativeStore;
 
 fn native_queries() -> Vec<Query> {
-    let (name, text) = BUILT_IN[0];
-    match parse(name, text).unwrap().store {
-        StoreRule::Sqlite { queries, .. } => queries,
-        StoreRule::None => panic!("the built-in contract has a store"),
+    let (name, text) = BUILT_IN.iter().find(|(name, _)| *name == "native").unwrap();
+    match &parse(name, text).unwrap().stores[0].kind {
+        StoreKind::Sqlite { queries, .. } => queries.clone(),
+        StoreKind::Http(_) => panic!("the built-in contract has a database"),
     }
 }
 
@@ -84,13 +84,13 @@ fn a_link_that_leads_elsewhere_is_a_replacement() {
 #[test]
 fn a_store_that_was_seen_once_is_missed_when_it_is_gone() {
     let home = Home::new();
-    let (name, text) = BUILT_IN[0];
+    let (name, text) = BUILT_IN.iter().find(|(name, _)| *name == "native").unwrap();
     let environment = Environment {
         home: home.path().to_owned(),
         variables: [("XDG_DATA_HOME".to_owned(), home.data().display().to_string())].into(),
     };
     let profile = parse(name, text).unwrap();
-    let mut stores = StoreSet::new(&profile, Vec::new(), environment, Limits::default());
+    let mut stores = StoreSet::new(&profile, Vec::new(), None, &environment, Limits::default());
     closed_store(&home.native_store(), "s1", "active");
     let first = stores.read();
     assert_eq!((first.len(), first[0].sessions.value.len(), &first[0].sessions.fault), (1, 1, &None));

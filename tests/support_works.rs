@@ -18,6 +18,7 @@ use support::program::Home;
 use support::rows::{self, inspect_of, row};
 use support::scripted::{Behaviour, Gate, ScriptedEngine};
 use support::stores::{NativeStore, ParachuteStore, Writer, fingerprint};
+use support::terminal::Terminal;
 use support::{seconds, wait_until};
 
 /// A client that sees every byte.
@@ -306,4 +307,54 @@ fn sqlite3(path: &std::path::Path, sql: &str) -> String {
     let output = Command::new("sqlite3").arg(path).arg(sql).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[test]
+fn a_terminal_that_was_not_restored_is_noticed() {
+    let run = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env("PATH", std::env::var_os("PATH").unwrap()).current_dir("/");
+        let terminal = Terminal::run(&shell, 5, 20);
+        terminal.wait_for("done");
+        terminal.wait_exit();
+        terminal
+    };
+    let left = run(
+        r"stty raw -echo; printf '\033[?1049h\033[?25l\033[?1003h\033[?2004h\033[?1004h\033[?7l\033[>1udone\033[?2026h'",
+    );
+    let expected = [
+        "the line discipline",
+        "the alternate screen",
+        "a hidden cursor",
+        "the mouse",
+        "bracketed paste",
+        "reports of the focus",
+        "lines that do not wrap",
+        "a frame that is never shown",
+        "pushed keyboard flags",
+    ];
+    left.wait_until("all of it was read", |_| left.unrestored().len() >= expected.len());
+    assert_eq!(left.unrestored(), expected, "{left}");
+    let restored =
+        run(r"printf '\033[?1049h\033[?25l\033[?7l\033[>1u\033[<1u\033[?7h\033[?25h\033[?1049ldone'");
+    assert_eq!(restored.unrestored(), [""; 0], "{restored}");
+}
+
+#[test]
+fn a_terminal_shows_colours_takes_keys_and_changes_its_size() {
+    let mut shell = Command::new("sh");
+    let script = r#"printf '\033[1;31mred\033[m '; read line; stty size; echo "got $line"; read line; printf 'whole\033[?2026h half'; read line; printf '\033[?2026l'; read line"#;
+    shell.args(["-c", script]).env("PATH", std::env::var_os("PATH").unwrap()).current_dir("/");
+    let terminal = Terminal::run(&shell, 5, 20);
+    terminal.wait_for("red");
+    let red = terminal.style_of("red");
+    assert!(red.bold() && red.fgcolor() == vt100::Color::Idx(1), "{red:?}");
+    terminal.resize(6, 30).type_keys("hello\r").wait_for("6 30").wait_for("got hello");
+    assert_eq!(terminal.find("hello"), Some((0, 4)), "{terminal}");
+    assert!(terminal.raw_bytes().starts_with(b"\x1b[1;31mred"));
+    terminal.type_keys("x\r").wait_for("whole");
+    assert!(!terminal.screen().contains("half"), "{terminal}");
+    terminal.type_keys("x\r").wait_for("half");
+    terminal.hang_up();
+    assert_eq!(terminal.wait_exit().signal(), Some("Hangup"));
 }

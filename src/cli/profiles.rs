@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::Outcome;
 use super::output::{complain, in_lines, write};
 use crate::domain::Profile;
-use crate::domain::profile::StoreRule;
+use crate::domain::profile::StoreKind;
 use crate::profiles::{Library, Origin, parse};
 use crate::text::{clean, fit, width};
 
@@ -105,22 +105,29 @@ fn explain(profile: &Profile) -> String {
     let listed = |templates: Vec<String>| templates.join(", else ");
     let workspace = profile.workspace.iter().map(ToString::to_string).collect();
     lines.push(format!("workspace: {}", listed(workspace)));
-    match &profile.store {
-        StoreRule::None => lines.push("sessions: this system keeps no session store".to_owned()),
-        StoreRule::Sqlite { paths, queries } => {
-            lines.push(format!("sessions: SQLite at {}", paths.join(", ")));
-            for query in queries {
-                lines.push(format!("  query `{}` prepares and names its columns rightly", query.name));
+    if profile.stores.is_empty() {
+        lines.push("sessions: this system keeps no session store".to_owned());
+    }
+    for store in &profile.stores {
+        match &store.kind {
+            StoreKind::Sqlite { queries, .. } => {
+                lines.push(format!("sessions: SQLite at {}", store.place()));
+                let queries = queries.iter();
+                lines.extend(
+                    queries.map(|query| {
+                        format!("  query `{}` prepares and names its columns rightly", query.name)
+                    }),
+                );
             }
-            for link in &profile.links {
-                let container = link.container.iter().map(ToString::to_string).collect();
-                lines.push(format!(
-                    "  a session claims a container when {} is {}",
-                    link.session,
-                    listed(container)
-                ));
+            StoreKind::Http(http) => {
+                lines.push(format!("sessions: asked of {}", http.url));
+                lines.extend(http.requests.iter().map(|request| format!("  GET {}", request.path)));
             }
         }
+    }
+    for link in &profile.links {
+        let container = link.container.iter().map(ToString::to_string).collect();
+        lines.push(format!("  a session claims a container when {} is {}", link.session, listed(container)));
     }
     lines.push("ok: the profile can be used".to_owned());
     let lines: Vec<String> = lines.iter().map(|line| clean(line).into_owned()).collect();

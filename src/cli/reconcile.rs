@@ -160,6 +160,7 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         manner: Manner { grace: arguments.grace, concurrency: arguments.concurrency.map(usize::from) },
     };
     let intent = Intent::Reconcile(Reconcile {
+        only: None,
         include_running_orphans: arguments.include_running_orphans,
         drain: arguments.drain,
         workspace: arguments.workspace.clone(),

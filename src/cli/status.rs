@@ -26,6 +26,13 @@ pub(super) struct StatusArguments {
     watch: bool,
 }
 
+impl StatusArguments {
+    /// What the dashboard falls back to on a terminal that can print lines and no more.
+    pub(super) fn watching() -> Self {
+        Self { json: false, watch: true }
+    }
+}
+
 pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Outcome, Trouble> {
     for problem in &house.library.problems {
         complain(&format!("warning: {problem}"));

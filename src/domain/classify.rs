@@ -8,10 +8,12 @@ mod again;
 mod attribute;
 mod claims;
 mod hash;
+mod home;
 mod outdated;
+mod over;
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +23,7 @@ use jiff::Timestamp;
 use super::container::{Container, ContainerState, Inspected};
 use super::evidence::Evidence;
 use super::policy::Policy;
-use super::profile::StoreRule;
-use super::snapshot::{DrainMark, Snapshot, SystemFacts, Unusable};
+use super::snapshot::{DrainMark, PathFact, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
@@ -59,10 +60,14 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             system,
             drains: &snapshot.drains,
             engine_doubt: doubt_of_engine(snapshot, policy, now),
-            store_doubt: doubt_of_stores(system, policy, now),
+            store_doubts: (0..system.profile.stores.len())
+                .map(|rule| doubt_of_stores(system, rule, policy, now))
+                .collect(),
             clock_step: snapshot.clock_step,
             current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
             images: &snapshot.images,
+            paths: &snapshot.paths,
+            running: &snapshot.running,
         };
         let judged = verdicts.containers.len();
         let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
@@ -89,14 +94,15 @@ fn doubt_of_engine(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Opti
     })
 }
 
-/// Why the system's stores support no finding of "nobody needs it", if they do not. One store in doubt is enough:
-/// the session that matters may be in it.
-fn doubt_of_stores(system: &SystemFacts, policy: &Policy, now: Timestamp) -> Option<Evidence> {
-    if let (StoreRule::Sqlite { paths, .. }, true) = (&system.profile.store, system.stores.is_empty()) {
+/// Why the stores of one rule support no finding of "nobody needs it", if they do not. One store in doubt is enough: the
+/// session that matters may be in it.
+fn doubt_of_stores(system: &SystemFacts, rule: usize, policy: &Policy, now: Timestamp) -> Option<Evidence> {
+    let mut stores = system.stores.iter().filter(|store| store.rule == rule).peekable();
+    if stores.peek().is_none() {
         let fault = "no session store was found".to_owned();
-        return Some(Evidence::StoreUnreadable { path: paths.join(", "), fault });
+        return Some(Evidence::StoreUnreadable { path: system.profile.stores[rule].place(), fault });
     }
-    system.stores.iter().find_map(|store| {
+    stores.find_map(|store| {
         store.sessions.unusable(now, policy.max_evidence_age).map(|why| match why {
             Unusable::Fault(fault) => Evidence::StoreUnreadable { path: store.path.clone(), fault },
             Unusable::Old(age) => Evidence::FactsTooOld { source: store.path.clone(), age },
@@ -111,10 +117,13 @@ struct Judge<'a> {
     system: &'a SystemFacts,
     drains: &'a HashMap<super::ContainerId, DrainMark>,
     engine_doubt: Option<Evidence>,
-    store_doubt: Option<Evidence>,
+    /// One per rule of the profile.
+    store_doubts: Vec<Option<Evidence>>,
     clock_step: Option<Duration>,
     current_config: CurrentConfig,
     images: &'a super::snapshot::Images,
+    paths: &'a HashMap<String, PathFact>,
+    running: &'a HashSet<String>,
 }
 
 impl Judge<'_> {
@@ -155,8 +164,9 @@ impl Judge<'_> {
         let unknown = |why: Evidence| (Status::Unknown, vec![why]);
 
         // Whose it is, and whether the engine's word can be relied on.
-        if let Some(doubt) = &candidate.doubt {
-            return unknown(doubt.clone());
+        if let Some(doubt) = candidate.doubt.clone().or_else(|| home::doubt(self.system, candidate, claimed))
+        {
+            return unknown(doubt);
         }
         if let Some(doubt) = &self.engine_doubt {
             return unknown(doubt.clone());
@@ -173,6 +183,7 @@ impl Judge<'_> {
         if running_execs > 0 {
             life.push(Evidence::RunningExec(running_execs));
         }
+        life.extend(self.running_companion(candidate));
         if !life.is_empty() {
             return match mark {
                 Some(mark) => (Status::Draining, [vec![mark], life].concat()),
@@ -191,8 +202,11 @@ impl Judge<'_> {
         if let Some(why) = candidate.undecidable {
             return unknown(Evidence::Undecidable(why.to_owned()));
         }
-        if let Some(doubt) = &self.store_doubt {
-            return unknown(doubt.clone());
+        let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
+        let mut doubts =
+            rules.filter(|(rule, _)| rule.serves(&container.name)).filter_map(|(_, doubt)| doubt.clone());
+        if let Some(doubt) = doubts.next() {
+            return unknown(doubt);
         }
         if let Some(unclear) = &claimed.unclear_liveness {
             return unknown(unclear.clone());
@@ -209,21 +223,36 @@ impl Judge<'_> {
             return (Status::Stale, Vec::new());
         }
         if claimed.claims.total == 0 {
-            return self.unclaimed(container);
+            return self.unclaimed(candidate);
         }
-        self.claimed_but_quiet(container, claimed)
+        self.claimed_but_quiet(candidate, claimed)
     }
 
-    fn unclaimed(&self, container: &Container) -> (Status, Vec<Evidence>) {
+    /// A container that runs only while whatever this one belongs to does.
+    fn running_companion(&self, candidate: &Candidate<'_>) -> Option<Evidence> {
+        let names = self.system.profile.companions.iter();
+        let mut names = names.filter_map(|template| candidate.recognised.fill(template));
+        names
+            .find(|name| self.running.contains(name.as_ref()))
+            .map(|name| Evidence::CompanionRuns(name.into_owned()))
+    }
+
+    fn unclaimed(&self, candidate: &Candidate<'_>) -> (Status, Vec<Evidence>) {
+        let container = candidate.container;
         if let Some(too_new) = self.policy.too_new(container, self.now) {
             return (Status::Idle, vec![too_new]);
         }
         let age = elapsed(container.created_at, self.now).unwrap_or_default();
         let has_store = self.system.profile.has_store();
-        (Status::Orphaned, vec![Evidence::NoSession { age, state: container.state.clone(), has_store }])
+        let unclaimed = Evidence::NoSession { age, state: container.state.clone(), has_store };
+        match &self.system.profile.over {
+            None => (Status::Orphaned, vec![unclaimed]),
+            Some(over) => over::judge(over, candidate, self.paths, unclaimed, self.now),
+        }
     }
 
-    fn claimed_but_quiet(&self, container: &Container, claimed: &Claimed) -> (Status, Vec<Evidence>) {
+    fn claimed_but_quiet(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> (Status, Vec<Evidence>) {
+        let container = candidate.container;
         let claims = &claimed.claims;
         let summary = Evidence::QuietSessions { count: claims.total, ended: claims.ended };
         if claims.ended == claims.total {
@@ -239,10 +268,12 @@ impl Judge<'_> {
         if let Some(unreadable) = &claimed.unreadable_activity {
             return (Status::Unknown, vec![unreadable.clone(), summary]);
         }
-        let lifetime = match self.system.profile.lifetime_of(container, self.policy.default_lifetime) {
-            Ok(lifetime) => lifetime,
-            Err(why) => return (Status::Unknown, vec![Evidence::LifetimeUnreadable(why), summary]),
-        };
+        let of_store = home::lifetime(self.system, candidate, claimed);
+        let lifetime =
+            match self.system.profile.lifetime_of(container, of_store, self.policy.default_lifetime) {
+                Ok(lifetime) => lifetime,
+                Err(why) => return (Status::Unknown, vec![Evidence::LifetimeUnreadable(why), summary]),
+            };
         let newest = newest_sign_of_use(container, claimed);
         let quiet = newest.and_then(|at| elapsed(at, self.now)).unwrap_or_default();
         if quiet > lifetime {
@@ -269,17 +300,16 @@ fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timest
         .max()
 }
 
-/// The mass-orphan brake. A system without a store has no database that could be the wrong one. When the store claims
+/// The mass-orphan brake. A system without a store has no database that could be the wrong one, but what it was given may
+/// be on a disk that is not mounted. When the store claims
 /// not one of the system's containers, outdated ones count too: nothing else would stop a wrong database from letting
 /// them all go.
 fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
-    if !system.profile.has_store() {
-        return None;
-    }
+    let has_store = system.profile.has_store();
     let nothing_is_claimed = verdicts.iter().all(|verdict| verdict.claims.total == 0);
     let unclaimed = |verdict: &&Verdict| match verdict.status {
-        Status::Orphaned => true,
-        Status::Stale => nothing_is_claimed,
+        Status::Orphaned => has_store || matches!(verdict.evidence.first(), Some(Evidence::PathGone(_))),
+        Status::Stale => has_store && nothing_is_claimed,
         _ => false,
     };
     let orphaned = verdicts.iter().filter(unclaimed).count();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::container::ContainerState;
 use super::profile::SystemName;
-use super::span::Span;
+use super::span::{Precise, Span};
 
 /// One reason behind a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum Evidence {
     MoreLiveSessions(usize),
     /// Commands run in it.
     RunningExec(usize),
+    /// Another container runs, as it does only while what this one belongs to is at work.
+    CompanionRuns(String),
     /// Sessions claim it, none of them live.
     QuietSessions {
         /// How many.
@@ -82,6 +84,31 @@ pub enum Evidence {
         state: ContainerState,
         /// Whether the system has a session store that could claim it.
         has_store: bool,
+    },
+    /// What it was given is gone, so whatever it was made for is over.
+    PathGone(String),
+    /// Whether what it was given is still there cannot be told.
+    PathUnsure {
+        /// Which path.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// Older than anything in it may take.
+    TooOld {
+        /// How old it is.
+        age: Duration,
+        /// How old it may get.
+        limit: Duration,
+    },
+    /// Nothing claims it, and nothing shows that it is over.
+    MayBeInUse {
+        /// How old it is.
+        age: Duration,
+        /// What it is doing.
+        state: ContainerState,
+        /// How old it may get, if that is known.
+        limit: Option<Duration>,
     },
     /// Made, or started by somebody, less than the grace ago.
     TooNew {
@@ -141,6 +168,12 @@ pub enum Evidence {
     },
     /// Several profiles claim it.
     Disputed(Vec<SystemName>),
+    /// Sessions of several stores claim it.
+    SeveralStores(Vec<String>),
+    /// It belongs to an installation whose store is not read here.
+    HomeNotRead(String),
+    /// Nothing shows to which installation it belongs.
+    HomeUnclear,
     /// Several installations share the engine, and none was named as ours.
     SeveralInstances(Vec<String>),
     /// It belongs to another installation.
@@ -218,6 +251,29 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Where it was learnt: `engine`, `sessions`, or in a few words elsewhere.
+    pub fn origin(&self) -> &'static str {
+        match self {
+            Self::LiveSession { .. }
+            | Self::MoreLiveSessions(_)
+            | Self::QuietSessions { .. }
+            | Self::WithinLifetime { .. }
+            | Self::QuietPastLifetime { .. }
+            | Self::AllSessionsEnded { .. }
+            | Self::NoSession { .. }
+            | Self::StoreUnreadable { .. }
+            | Self::LivenessUnclear { .. }
+            | Self::ActivityUnreadable { .. }
+            | Self::SessionOpen { .. } => "sessions",
+            Self::DrainMarked { .. } => "our own state",
+            Self::ClockStepped(_) | Self::FactsTooOld { .. } => "the clock",
+            Self::Undecidable(_) | Self::ProfileBroken(_) | Self::Disputed(_) => "profile",
+            _ => "engine",
+        }
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -238,6 +294,7 @@ impl fmt::Display for Evidence {
             Self::RunningExec(count) => {
                 write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
             }
+            Self::CompanionRuns(name) => write!(f, "{name} runs, which watches over it"),
             Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
             Self::WithinLifetime { quiet, lifetime } => {
                 write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
@@ -269,10 +326,11 @@ impl fmt::Display for Evidence {
                 let claim = if *has_store { "no session claims it" } else { "nothing claims it" };
                 write!(f, "{claim}; {state}, made {} ago", Span(*age))
             }
-            Self::TooNew { age, started, grace } => {
-                let what = if *started { "started" } else { "made" };
-                write!(f, "{what} {} ago, within the grace of {}: its session may be about to start", Span(*age), Span(*grace))
-            }
+            Self::PathGone(_)
+            | Self::PathUnsure { .. }
+            | Self::TooOld { .. }
+            | Self::MayBeInUse { .. }
+            | Self::TooNew { .. } => self.write_sign(f),
             Self::DrainMarked { ago, by } => write!(f, "marked for eviction {} ago by {by}", Span(*ago)),
             Self::StoreUnreadable { path, fault } => {
                 write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
@@ -294,12 +352,13 @@ impl fmt::Display for Evidence {
             Self::ImageUnverifiable { image, why } => {
                 write!(f, "its image {image} cannot be asked whether the labels are its own: {why}")
             }
-            Self::Disputed(systems) => write!(f, "claimed by several profiles: {}", listed(systems)),
-            Self::SeveralInstances(instances) => {
-                write!(f, "several instances share this engine ({}); name yours with --instance", listed(instances))
-            }
-            Self::OtherInstance { instance, ours } => write!(f, "belongs to instance {instance}; ours is {ours}"),
-            Self::NoInstance { ours } => write!(f, "names no instance, while ours is {ours}"),
+            Self::Disputed(_)
+            | Self::SeveralStores(_)
+            | Self::HomeNotRead(_)
+            | Self::HomeUnclear
+            | Self::SeveralInstances(_)
+            | Self::OtherInstance { .. }
+            | Self::NoInstance { .. } => self.write_owner(f),
             Self::LivenessUnclear { session, why } => {
                 write!(f, "whether session {} is live cannot be told: {why}", shortened(session))
             }
@@ -316,6 +375,72 @@ impl fmt::Display for Evidence {
                 f.write_str("it has not ended")?;
                 quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
             }
+        }
+    }
+}
+
+impl Evidence {
+    /// What shows, or does not show, that an unclaimed container is over.
+    fn write_sign(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PathGone(path) => write!(f, "{path} is gone, so what it was made for is over"),
+            Self::PathUnsure { path, why } => {
+                write!(f, "whether {path} is still there cannot be told: {why}")
+            }
+            Self::TooOld { age, limit } => {
+                write!(
+                    f,
+                    "{} old, more than the {} that anything in it may take",
+                    Precise(*age),
+                    Precise(*limit)
+                )
+            }
+            Self::MayBeInUse { age, state, limit } => {
+                write!(
+                    f,
+                    "nothing claims it, and nothing shows that it is over; {state}, {} old",
+                    Precise(*age)
+                )?;
+                limit.map_or(Ok(()), |limit| write!(f, " of at most {}", Precise(limit)))
+            }
+            Self::TooNew { age, started, grace } => {
+                let what = if *started { "started" } else { "made" };
+                write!(
+                    f,
+                    "{what} {} ago, within the grace of {}: its session may be about to start",
+                    Span(*age),
+                    Span(*grace)
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whose it is, or why that cannot be told.
+    fn write_owner(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disputed(systems) => write!(f, "claimed by several profiles: {}", listed(systems)),
+            Self::SeveralStores(stores) => {
+                write!(f, "claimed by sessions of several stores: {}", listed(stores))
+            }
+            Self::HomeNotRead(home) => {
+                write!(f, "belongs to {home}, whose sessions are not read here; name its database with --db")
+            }
+            Self::HomeUnclear => {
+                f.write_str("no session claims it, and nothing shows to whose sessions it belongs")
+            }
+            Self::SeveralInstances(instances) => {
+                write!(
+                    f,
+                    "several instances share this engine ({}); name yours with --instance",
+                    listed(instances)
+                )
+            }
+            Self::OtherInstance { instance, ours } => {
+                write!(f, "belongs to instance {instance}; ours is {ours}")
+            }
+            Self::NoInstance { ours } => write!(f, "names no instance, while ours is {ours}"),
+            _ => Ok(()),
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum Intent {
     ForceRemove(Targets),
     /// Mark these for eviction.
     Drain(Targets),
+    /// Remove those of these that are marked for eviction and whose last session has ended.
+    Evict(Targets),
 }
 
 /// Containers the operator named.
@@ -53,6 +55,8 @@ pub struct Reconcile {
     pub drain: bool,
     /// Only this workspace.
     pub workspace: Option<String>,
+    /// Only these containers.
+    pub only: Option<HashSet<ContainerId>>,
     /// The operator has seen the brake and names the exact number of orphans behind it.
     pub override_brake: Option<usize>,
 }
@@ -224,14 +228,15 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
 
 fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
     match intent {
-        Intent::Reconcile(Reconcile { workspace: Some(only), .. }) => {
-            verdict.workspace.as_ref() == Some(only)
+        Intent::Reconcile(Reconcile { workspace, only, .. }) => {
+            workspace.as_ref().is_none_or(|only| verdict.workspace.as_ref() == Some(only))
+                && only.as_ref().is_none_or(|only| verdict.subject.id().is_some_and(|id| only.contains(id)))
         }
-        Intent::Reconcile(_) => true,
         Intent::Stop(targets)
         | Intent::Remove(targets)
         | Intent::ForceRemove(targets)
-        | Intent::Drain(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
+        | Intent::Drain(targets)
+        | Intent::Evict(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
     }
 }
 
@@ -288,12 +293,16 @@ fn decide(
     }
     let running = container.state.holds_processes();
     let removal = if running { Action::StopAndRemove } else { Action::Remove };
+    let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
     match intent {
         Intent::Stop(_) if running => (Action::Stop, Reason::Asked),
         Intent::Stop(_) => keep(Reason::NotRunning(container.state.clone())),
         Intent::Remove(_) => (removal, Reason::Asked),
         Intent::ForceRemove(_) => (Action::ForceRemove, Reason::Asked),
         Intent::Drain(_) => keep(deciding()),
+        Intent::Evict(_) if verdict.status != Status::Draining => keep(deciding()),
+        Intent::Evict(_) if running && auto_remove => keep(Reason::AutoRemove),
+        Intent::Evict(_) => (removal, deciding()),
         Intent::Reconcile(reconcile) => {
             let removable = matches!(verdict.status, Status::Stale | Status::Orphaned | Status::Draining);
             if !removable {
@@ -305,7 +314,6 @@ fn decide(
             if verdict.status == Status::Orphaned && running && !reconcile.include_running_orphans {
                 return keep(Reason::RunningOrphan(container.state.clone()));
             }
-            let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
             if running && auto_remove {
                 return keep(Reason::AutoRemove);
             }

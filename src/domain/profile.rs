@@ -3,6 +3,10 @@
 //! This is the checked form. Reading it from TOML, with errors that name the line, is the work of
 //! [`crate::profiles`].
 
+mod over;
+pub mod record;
+mod store;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,10 +16,14 @@ use std::time::Duration;
 use regex_lite::Regex;
 use serde::{Serialize, Serializer};
 
-use super::container::Container;
+use super::container::{Container, ContainerState};
 use super::session::{LiveRule, Session};
 use super::span::parse_span;
 use super::template::{Field, Template};
+pub use over::{BindPattern, Over};
+pub use store::{
+    HttpKey, HttpRequest, HttpRows, HttpRule, Query, StoreKind, StorePath, StoreRule, TimeFormat,
+};
 
 /// The name of a system, such as `parachute`: the name of its profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,21 +56,64 @@ impl Serialize for SystemName {
 /// How a system's containers are recognised: every label, and one of the name patterns if there are any.
 #[derive(Clone, Debug)]
 pub struct Recognition {
-    /// Labels that must be there with exactly these values.
+    /// Labels that must be there with exactly these values; `*` stands for any.
     pub labels: BTreeMap<String, String>,
     /// Anchored patterns of which the name must match one; none means any name.
     pub names: Vec<Regex>,
     /// Containers that are the system's, but whose sessions this profile cannot read.
     pub undecidable: Vec<Undecidable>,
+    /// What mounts tell: named captures of their sources. They need not be there.
+    pub mounts: Vec<MountPattern>,
 }
 
-/// A form of container that is recognised but cannot be judged.
+/// What the source of a bind mount tells.
+#[derive(Clone, Debug)]
+pub struct MountPattern {
+    /// The path inside the container.
+    pub target: String,
+    /// Anchored pattern of the source, with the captures that `{mount.…}` refers to.
+    pub source: Regex,
+}
+
+/// Tells apart installations that keep a store each: the container and its store fill the same key.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The container's side: the first of these that can be filled.
+    pub container: Vec<Template>,
+    /// The store's side.
+    pub store: Template,
+}
+
+/// A form of container that is recognised but cannot be judged. Everything that is given must hold.
 #[derive(Clone, Debug)]
 pub struct Undecidable {
     /// Anchored name pattern.
-    pub name: Regex,
+    pub name: Option<Regex>,
+    /// Labels, as in [`Recognition::labels`].
+    pub labels: BTreeMap<String, String>,
+    /// Only while its processes run; a paused one's wait.
+    pub running: bool,
     /// Why it cannot be judged, as a sentence without a full stop.
     pub why: String,
+}
+
+impl Undecidable {
+    fn holds(&self, container: &Container) -> bool {
+        has_labels(&self.labels, &container.labels)
+            && (!self.running
+                || matches!(container.state, ContainerState::Running | ContainerState::Restarting))
+            && self.name.as_ref().is_none_or(|name| name.is_match(&container.name))
+    }
+}
+
+/// What a profile asks of a label that may have any value.
+const ANY_VALUE: &str = "*";
+
+/// Whether all of the wanted labels are there, each with its value.
+fn has_labels(wanted: &BTreeMap<String, String>, labels: &BTreeMap<String, String>) -> bool {
+    wanted
+        .iter()
+        .all(|(key, value)| labels.get(key).is_some_and(|found| found == value || value == ANY_VALUE))
 }
 
 /// Whether a container outlives its sessions.
@@ -81,8 +132,19 @@ pub struct Persistence {
 pub struct Lifetime {
     /// A label such as `15m`.
     pub label: Option<String>,
+    /// The system's own configuration, of which each store has one.
+    pub file: Option<LifetimeFile>,
     /// The profile's own; the policy's default holds without it.
     pub default: Option<Duration>,
+}
+
+/// A length of time that stands in a configuration file of the system.
+#[derive(Clone, Debug)]
+pub struct LifetimeFile {
+    /// Where the file is, relative to what the store tells.
+    pub path: Template,
+    /// The key, with a dot between its levels; the value is in seconds or a length such as `15m`.
+    pub key: String,
 }
 
 /// Where the current config hash comes from.
@@ -129,44 +191,6 @@ pub struct Link {
     pub lost: LostRule,
 }
 
-/// The unit or format of a store's timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeFormat {
-    /// Unix seconds, whole or fractional.
-    Seconds,
-    /// Unix milliseconds.
-    Milliseconds,
-    /// ISO 8601 / RFC 3339 text; without an offset it is UTC.
-    Iso8601,
-}
-
-/// One variant of the session query; the first whose tables and columns exist is used.
-#[derive(Clone, Debug)]
-pub struct Query {
-    /// What `doctor` calls it.
-    pub name: String,
-    /// Table to columns that must exist.
-    pub requires: BTreeMap<String, Vec<String>>,
-    /// The statement; its result columns have the fixed names of a session.
-    pub sql: String,
-    /// How its times are written.
-    pub times: TimeFormat,
-}
-
-/// Where the sessions are.
-#[derive(Clone, Debug)]
-pub enum StoreRule {
-    /// The system keeps no session store.
-    None,
-    /// SQLite files.
-    Sqlite {
-        /// Path patterns: `~`, `$VARIABLE`, `*` and `{capture}` for one path component.
-        paths: Vec<String>,
-        /// Query variants, tried in order.
-        queries: Vec<Query>,
-    },
-}
-
 /// A checked profile.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -180,18 +204,24 @@ pub struct Profile {
     pub workspace: Vec<Template>,
     /// Which installation made the container, for systems that say so.
     pub instance: Option<Template>,
+    /// Which of several stores a container belongs to, for systems that keep one per installation.
+    pub home: Option<Home>,
     /// Whether containers outlive their sessions.
     pub persistence: Persistence,
     /// How long they may be quiet.
     pub lifetime: Lifetime,
+    /// Names of containers, as templates: while one of them runs, so does whatever this one belongs to.
+    pub companions: Vec<Template>,
+    /// What shows that an unclaimed container is over; without it being unclaimed is enough.
+    pub over: Option<Over>,
     /// How an outdated configuration is told.
     pub config_hash: Option<HashRule>,
     /// Whether a moved image tag makes a container outdated.
     pub image_drift: bool,
     /// How long a graceful stop waits; the policy's default holds without it.
     pub stop_grace: Option<Duration>,
-    /// Where the sessions are.
-    pub store: StoreRule,
+    /// Where the sessions are; nowhere for systems that keep none.
+    pub stores: Vec<StoreRule>,
     /// How sessions claim containers.
     pub links: Vec<Link>,
     /// Which sessions are live.
@@ -215,6 +245,7 @@ pub enum Match<'a> {
 pub struct Recognised<'a> {
     container: &'a Container,
     captures: Vec<(&'a str, &'a str)>,
+    mounts: Vec<(&'a str, &'a str)>,
     /// Why it cannot be judged, for forms whose sessions the profile cannot read.
     pub undecidable: Option<&'a str>,
 }
@@ -223,11 +254,13 @@ pub struct Recognised<'a> {
 pub const CONTAINER_PLACEHOLDERS: &[&str] = &["name", "id", "short_id", "image", "label.", "name.", "mount."];
 /// Placeholders that a session can fill.
 pub const SESSION_PLACEHOLDERS: &[&str] = &["id", "workspace", "container", "store."];
+/// Placeholders that a store can fill; `{store.folder}` is the folder it is in.
+pub const STORE_PLACEHOLDERS: &[&str] = &["store."];
 
 impl Profile {
     /// Whether labels alone make it this system's; all that can be asked of a row that is not readable whole.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.recognition.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        has_labels(&self.recognition.labels, labels)
     }
 
     /// Whether this container is the system's.
@@ -235,20 +268,24 @@ impl Profile {
         if !self.matches_labels(&container.labels) {
             return Match::Foreign;
         }
-        let ours = |captures, undecidable| Match::Ours(Recognised { container, captures, undecidable });
+        let ours = |captures, undecidable| {
+            let mounts = self.recognition.mounts.iter().filter_map(|pattern| pattern.captures_of(container));
+            let mounts = mounts.flatten().collect();
+            Match::Ours(Recognised { container, captures, mounts, undecidable })
+        };
         if container.name.is_empty() {
             return Match::Nameless;
         }
-        for form in &self.recognition.undecidable {
-            if let Some(captures) = captures_of(&form.name, &container.name) {
-                return ours(captures, Some(form.why.as_str()));
-            }
+        let undecidable = self.recognition.undecidable.iter().find(|form| form.holds(container));
+        let why = undecidable.map(|form| form.why.as_str());
+        let of_form = undecidable.and_then(|form| form.name.as_ref());
+        let patterns = of_form.into_iter().chain(&self.recognition.names);
+        let found = patterns.into_iter().find_map(|pattern| captures_of(pattern, &container.name));
+        match found {
+            Some(captures) => ours(captures, why),
+            None if self.recognition.names.is_empty() => ours(Vec::new(), why),
+            None => Match::Foreign,
         }
-        if self.recognition.names.is_empty() {
-            return ours(Vec::new(), None);
-        }
-        let found = self.recognition.names.iter().find_map(|pattern| captures_of(pattern, &container.name));
-        found.map_or(Match::Foreign, |captures| ours(captures, None))
     }
 
     /// The first workspace template that can be filled.
@@ -272,18 +309,33 @@ impl Profile {
         }
     }
 
-    /// How long the container may be quiet: its label, the profile's rule, else `fallback`.
+    /// How long the container may be quiet: its label, its store's configuration, the profile's rule, else `fallback`.
     /// A label that cannot be read is an error: its author meant something.
-    pub fn lifetime_of(&self, container: &Container, fallback: Duration) -> Result<Duration, String> {
+    pub fn lifetime_of(
+        &self,
+        container: &Container,
+        of_store: Option<Duration>,
+        fallback: Duration,
+    ) -> Result<Duration, String> {
         match self.lifetime.label.as_ref().and_then(|key| container.labels.get_key_value(key)) {
             Some((key, text)) => parse_span(text).map_err(|bad| format!("label {key}: {bad}")),
-            None => Ok(self.lifetime.default.unwrap_or(fallback)),
+            None => Ok(of_store.or(self.lifetime.default).unwrap_or(fallback)),
+        }
+    }
+
+    /// Which sessions of a store are live, given what its configuration says about the lifetime of containers.
+    pub fn live_rule(&self, of_store: Option<Duration>, fallback: Duration) -> LiveRule {
+        match self.live {
+            LiveRule::WithinLifetime => {
+                LiveRule::ActiveWithin(of_store.or(self.lifetime.default).unwrap_or(fallback))
+            }
+            rule => rule,
         }
     }
 
     /// Whether the system has a session store at all.
     pub fn has_store(&self) -> bool {
-        !matches!(self.store, StoreRule::None)
+        !self.stores.is_empty()
     }
 }
 
@@ -305,9 +357,32 @@ impl<'a> Recognised<'a> {
                 .iter()
                 .find(|mount| &mount.target == target)
                 .map(|mount| mount.source.as_str()),
+            Field::MountCapture(key) => {
+                self.mounts.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+            }
             Field::Workspace | Field::Container | Field::StoreCapture(_) => None,
         })
     }
+}
+
+impl MountPattern {
+    /// What the pattern captures, where such a bind is mounted.
+    fn captures_of<'a>(&'a self, container: &'a Container) -> Option<Vec<(&'a str, &'a str)>> {
+        let mount =
+            container.mounts.iter().find(|mount| mount.kind == "bind" && mount.target == self.target)?;
+        captures_of(&self.source, &mount.source)
+    }
+}
+
+/// Fills a template from what is known of a store: the captures of its path, and the folder it is in.
+pub fn fill_from_store<'a>(
+    template: &Template,
+    captures: &'a BTreeMap<String, String>,
+) -> Option<Cow<'a, str>> {
+    template.fill(|field| match field {
+        Field::StoreCapture(key) => captures.get(key).map(String::as_str),
+        _ => None,
+    })
 }
 
 /// Fills a template from a session and the captures of its store's path.

@@ -57,6 +57,8 @@ pub enum LiveRule {
     Declared,
     /// Not ended, and active within this long (or declared live).
     ActiveWithin(Duration),
+    /// The same, with the lifetime of the system's containers.
+    WithinLifetime,
 }
 
 /// Whether a session is live, and how that is known.
@@ -109,6 +111,9 @@ impl Session {
             return Liveness::Ended;
         }
         match (rule, last) {
+            (LiveRule::WithinLifetime, _) => {
+                Liveness::Unclear("the lifetime of its container is not known".to_owned())
+            }
             (LiveRule::Declared, _) if self.declared_live.is_none() => {
                 Liveness::Unclear("the store does not say whether it is live".to_owned())
             }

@@ -1,6 +1,6 @@
 //! Facts as they were observed, each kind with its time. Nothing here is judged yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,23 @@ pub struct Snapshot {
     pub engine: Reading<Vec<Row>>,
     /// What it said about images.
     pub images: Images,
+    /// What is known of the host paths that a verdict depends on.
+    pub paths: HashMap<String, PathFact>,
+    /// The names of all containers that run, whoever they belong to.
+    pub running: Arc<HashSet<String>>,
     /// The systems looked for, and what their stores said.
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.
     pub drains: HashMap<ContainerId, DrainMark>,
     /// By how much the wall clock was seen to jump lately. While this is set, silence proves nothing.
     pub clock_step: Option<Duration>,
+}
+
+impl Snapshot {
+    /// The session stores of all systems.
+    pub fn stores(&self) -> impl Iterator<Item = &StoreFacts> {
+        self.systems.iter().flat_map(|system| &system.stores)
+    }
 }
 
 /// One container engine.
@@ -141,6 +152,17 @@ pub enum TagFact {
     Failed(String),
 }
 
+/// What is known of a path on the engine's host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathFact {
+    /// Something is there.
+    There,
+    /// Nothing is there, although everything around it can be seen.
+    Gone,
+    /// It cannot be told; the text says why.
+    Unsure(String),
+}
+
 /// A system looked for on the host.
 #[derive(Clone, Debug)]
 pub struct SystemFacts {
@@ -156,14 +178,18 @@ pub struct SystemFacts {
 /// One session store and what was read from it.
 #[derive(Clone, Debug)]
 pub struct StoreFacts {
+    /// Which of the profile's rules led to it.
+    pub rule: usize,
     /// Where it is, or where it was looked for.
     pub path: String,
     /// Whether anything was found there at all.
     pub exists: bool,
     /// Which file it was read from, as device and inode. A plan holds only for the file it was made on.
     pub file: Option<(u64, u64)>,
-    /// What the wildcards of the path pattern stood for.
+    /// What the wildcards of the path pattern stood for, and `folder`, where it is.
     pub captures: BTreeMap<String, String>,
+    /// How long containers may be quiet, as the configuration beside it says.
+    pub lifetime: Option<Duration>,
     /// Which query variant answered.
     pub variant: Option<String>,
     /// What it said.

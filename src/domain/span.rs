@@ -76,6 +76,28 @@ impl fmt::Display for Span {
     }
 }
 
+/// A length of time in its two largest units, where one would hide a difference: `1h5m`, `2d3h`, `12s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Precise(pub Duration);
+
+impl fmt::Display for Precise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (unit, rest) = match seconds {
+            0..MINUTE => (1, 0),
+            MINUTE..HOUR => (MINUTE, seconds % MINUTE),
+            HOUR..DAY => (HOUR, seconds % HOUR / MINUTE * MINUTE),
+            _ => (DAY, seconds % DAY / HOUR * HOUR),
+        };
+        let larger = Span(Duration::from_secs(seconds / unit * unit));
+        match rest {
+            0 if seconds < MINUTE => f.pad(&Span(self.0).to_string()),
+            0 => f.pad(&larger.to_string()),
+            rest => f.pad(&format!("{larger}{}", Span(Duration::from_secs(rest)))),
+        }
+    }
+}
+
 /// How long before `now` the moment `then` lies; `None` when it lies after `now`.
 pub fn elapsed(then: Timestamp, now: Timestamp) -> Option<Duration> {
     Duration::try_from(now.duration_since(then)).ok()
@@ -116,6 +138,17 @@ mod tests {
             [(0, "0s"), (59, "59s"), (60, "1m"), (7199, "1h"), (86_400, "1d"), (864_000, "10d")]
         {
             assert_eq!(Span(Duration::from_secs(seconds)).to_string(), shown);
+        }
+        for (seconds, shown) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (90, "1m30s"),
+            (3900, "1h5m"),
+            (3659, "1h"),
+            (90_061, "1d1h"),
+        ] {
+            assert_eq!(Precise(Duration::from_secs(seconds)).to_string(), shown);
         }
         assert_eq!(Span(Duration::from_millis(420)).to_string(), "0.4s");
         assert_eq!(Span(Duration::from_millis(45)).to_string(), "45ms");

@@ -9,8 +9,13 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Placeholder { name: String, field: Field },
+    Placeholder { name: String, field: Field, as_label: bool },
 }
+
+/// What stands behind a placeholder whose value is to be compared with a label that its system sanitised.
+const AS_LABEL: &str = ":label";
+/// As long as such labels are at most.
+const LONGEST_LABEL: usize = 63;
 
 /// Where a placeholder's value comes from. Told once, when a template is parsed: it is filled for many thousand
 /// sessions.
@@ -32,8 +37,10 @@ pub enum Field {
     Label(String),
     /// `{name.…}`, captured from a container's name.
     NameCapture(String),
-    /// `{mount.…}`, the source of what is mounted there.
+    /// `{mount./…}`, the source of what is mounted there.
     Mount(String),
+    /// `{mount.…}`, captured from the source of a mount.
+    MountCapture(String),
     /// `{store.…}`, captured from the path of a session's store.
     StoreCapture(String),
 }
@@ -53,7 +60,8 @@ impl Field {
             Some((family, member)) => match family {
                 "label" => Self::Label(member.to_owned()),
                 "name" => Self::NameCapture(member.to_owned()),
-                "mount" => Self::Mount(member.to_owned()),
+                "mount" if member.starts_with('/') => Self::Mount(member.to_owned()),
+                "mount" => Self::MountCapture(member.to_owned()),
                 "store" => Self::StoreCapture(member.to_owned()),
                 _ => return None,
             },
@@ -100,7 +108,9 @@ impl Template {
             }
             let inside = rest.strip_prefix('{').ok_or_else(unbalanced)?;
             let end = inside.find('}').ok_or_else(unbalanced)?;
-            let placeholder = &inside[..end];
+            let written = &inside[..end];
+            let placeholder = written.strip_suffix(AS_LABEL).unwrap_or(written);
+            let as_label = placeholder.len() < written.len();
             let allowed = known.iter().any(|name| match name.strip_suffix('.') {
                 Some(_) => placeholder.len() > name.len() && placeholder.starts_with(name),
                 None => placeholder == *name,
@@ -117,7 +127,7 @@ impl Template {
                         .join(", ");
                 return Err(BadTemplate::UnknownPlaceholder { placeholder: placeholder.to_owned(), known });
             };
-            pieces.push(Piece::Placeholder { name: placeholder.to_owned(), field });
+            pieces.push(Piece::Placeholder { name: placeholder.to_owned(), field, as_label });
             rest = &inside[end + 1..];
         }
         Ok(Self { source: text.to_owned(), pieces })
@@ -126,15 +136,16 @@ impl Template {
     /// Fills the template. `None` when a placeholder has no value, or the whole comes out empty.
     /// A template that is one placeholder borrows its value: the joins run over many thousand sessions.
     pub fn fill<'a>(&self, lookup: impl Fn(&Field) -> Option<&'a str>) -> Option<Cow<'a, str>> {
-        if let [Piece::Placeholder { field, .. }] = self.pieces.as_slice() {
-            return lookup(field).filter(|value| !value.is_empty()).map(Cow::Borrowed);
+        if let [Piece::Placeholder { field, as_label, .. }] = self.pieces.as_slice() {
+            return lookup(field).filter(|value| !value.is_empty()).map(|value| written_as(value, *as_label));
         }
         let mut filled = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => filled.push_str(text),
-                Piece::Placeholder { field, .. } => {
-                    filled.push_str(lookup(field).filter(|value| !value.is_empty())?);
+                Piece::Placeholder { field, as_label, .. } => {
+                    let value = lookup(field).filter(|value| !value.is_empty())?;
+                    filled.push_str(&written_as(value, *as_label));
                 }
             }
         }
@@ -148,6 +159,16 @@ impl Template {
             Piece::Text(_) => None,
         })
     }
+}
+
+/// The value as it is, or as systems write it into a label: letters, digits, `_`, `.` and `-` stay, everything else
+/// becomes `_`, and only so much of it.
+fn written_as(value: &str, as_label: bool) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if !as_label || (value.len() <= LONGEST_LABEL && value.chars().all(plain)) {
+        return Cow::Borrowed(value);
+    }
+    value.chars().take(LONGEST_LABEL).map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
 impl fmt::Display for Template {
@@ -173,6 +194,23 @@ mod tests {
         assert_eq!(template.fill(full).as_deref(), Some("ws-atlas-box"));
         assert_eq!(template.fill(|field| full(field).filter(|_| *field != Field::Name)), None);
         assert_eq!(template.fill(|_| Some("")), None);
+    }
+
+    #[test]
+    fn a_value_is_written_as_a_label_where_the_template_says_so() {
+        let known = &["id", "store."];
+        let filled = |text: &str, id: &str| {
+            let template = Template::parse(text, known).unwrap();
+            let id = id.to_owned();
+            let filled = template.fill(|field| (*field == Field::Id).then_some(id.as_str()));
+            filled.map(Cow::into_owned)
+        };
+        assert_eq!(filled("{id:label}", "20260216_ab.C-1").as_deref(), Some("20260216_ab.C-1"));
+        assert_eq!(filled("{id:label}", "agent:main/é x").as_deref(), Some("agent_main___x"));
+        assert_eq!(filled("x{id:label}", "a:b").as_deref(), Some("xa_b"));
+        assert_eq!(filled("{id:label}", &"y".repeat(90)).unwrap().len(), 63);
+        assert_eq!(filled("{id}", "a:b").as_deref(), Some("a:b"));
+        assert!(Template::parse("{id:lable}", known).is_err());
     }
 
     #[test]

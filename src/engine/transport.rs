@@ -98,22 +98,29 @@ impl Transport {
         timeout: Duration,
     ) -> Result<Response<Bytes>, EngineFault> {
         let fetch = async {
-            let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
-            let request = Request::builder().method(Method::GET).uri(path_and_query).body(body);
-            let request = request.map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
-            let (head, body) = self.send(request).await?.into_parts();
-            let body = Limited::new(body, LARGEST_ANSWER).collect().await;
-            let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-                Some(_) => EngineFault::TooLarge(LARGEST_ANSWER / 1024 / 1024),
-                None => EngineFault::Connection(chain(error.as_ref())),
-            })?;
-            let body = body.to_bytes();
-            if head.status.is_success() {
-                return Ok(Response::from_parts(head, body));
-            }
-            Err(EngineFault::Status { status: head.status.as_u16(), message: message_of(&body) })
+            let (head, body) = self.ask(path_and_query).await?.into_parts();
+            Ok(Response::from_parts(head, whole(body).await?))
         };
         tokio::time::timeout(timeout, fetch).await.map_err(|_| EngineFault::TimedOut(timeout))?
+    }
+
+    /// Asks for something and leaves the body of the answer to be read. Nothing limits how long either takes.
+    pub(super) async fn open(&self, path_and_query: &str) -> Result<Incoming, EngineFault> {
+        Ok(self.ask(path_and_query).await?.into_body())
+    }
+
+    /// Asks for something; an answer that is a refusal is a fault.
+    async fn ask(&self, path_and_query: &str) -> Result<Response<Incoming>, EngineFault> {
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = Request::builder().method(Method::GET).uri(path_and_query).body(body);
+        let request = request.map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
+        let response = self.send(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let message = message_of(&whole(response.into_body()).await?);
+        Err(EngineFault::Status { status: status.as_u16(), message })
     }
 
     async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, EngineFault> {
@@ -140,6 +147,15 @@ impl Transport {
             }
         }
     }
+}
+
+async fn whole(body: Incoming) -> Result<Bytes, EngineFault> {
+    let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+        Some(_) => EngineFault::TooLarge(LARGEST_ANSWER / 1024 / 1024),
+        None => EngineFault::Connection(chain(error.as_ref())),
+    })?;
+    Ok(body.to_bytes())
 }
 
 /// Finds the system's own error among the causes.

@@ -1,5 +1,13 @@
 //! Looking at an engine: list, inspect, images, events. Nothing here can change anything.
 
+mod document;
+mod logs;
+mod usage;
+
+pub use document::lines as document_lines;
+pub use logs::LogLine;
+pub use usage::Usage;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The check that comes before every step: the container as it is now, the sessions as they are now, and the same
 //! judgement that made the plan. Anything but a clear yes is a no.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,11 +12,11 @@ use tokio::sync::{Mutex, Notify};
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::snapshot::{DrainMark, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::snapshot::{DrainMark, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
-use crate::watch::WatchedSystem;
+use crate::watch::{WatchedSystem, paths};
 
 /// What a check found.
 #[derive(Debug)]
@@ -113,7 +114,9 @@ impl Checker {
         let mut systems = systems;
         let sets = base.systems.iter().map(|known| {
             let place = systems.iter().position(|system| system.entry.profile.name == known.profile.name)?;
-            Some(systems.swap_remove(place).stores)
+            let mut stores = systems.swap_remove(place).stores;
+            known.stores.iter().for_each(|store| stores.want_application(store.rule));
+            Some(stores)
         });
         let sets = sets.collect();
         let facts = base.systems.iter().map(|system| system.stores.clone()).collect();
@@ -155,7 +158,15 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        self.judge(item, planned, container, &around)
+        let paths = self.fresh_paths(&container).await;
+        self.judge(item, planned, container, &around.with_paths(paths))
+    }
+
+    /// What is at the host paths that the verdict on this container depends on.
+    async fn fresh_paths(&self, container: &Container) -> HashMap<String, PathFact> {
+        let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
+        let address = &self.engine.endpoint().address;
+        paths::look_up(address, profiles, std::iter::once(container), self.patience).await
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {

@@ -44,12 +44,38 @@ pub enum StoreFault {
     /// More sessions than are read.
     #[error("it holds more than {0} sessions")]
     TooManyRows(usize),
+    /// The configuration beside it cannot be understood.
+    #[error("the configuration {0} does not say how long its containers may be quiet: {1}")]
+    Setting(String, String),
     /// The answer took too long.
     #[error("it did not answer in time")]
     TimedOut,
     /// The read before this one has not come back.
     #[error("an earlier read of it still hangs")]
     Stuck,
+    /// Nobody answers there, or the connection broke.
+    #[error("nobody answers there: {0}")]
+    Unreachable(String),
+    /// The application answered with an error.
+    #[error("it answered {path} with status {status}")]
+    Status {
+        /// The question.
+        path: String,
+        /// The status.
+        status: u16,
+    },
+    /// The answer is not what was promised.
+    #[error("its answer cannot be understood: {0}")]
+    Unintelligible(String),
+    /// A live session is in no list.
+    #[error("session {0} is live, but stands in none of its lists")]
+    Unlisted(String),
+    /// Another machine, which only the operator may name.
+    #[error("{0} is not on this machine")]
+    NotHere(String),
+    /// Another protocol.
+    #[error("{0} is not plain HTTP, and nothing else is spoken here")]
+    NotSpoken(String),
     /// Anything else SQLite or the system said.
     #[error("{0}")]
     Failed(String),
@@ -77,9 +103,19 @@ impl StoreFault {
             }
             Self::BadRow(_) => "look at that row, or correct the profile's query",
             Self::TooManyRows(_) => "let the profile's query leave out sessions that ended long ago",
+            Self::Setting(..) => "write the value plainly, or let this user read the file",
             Self::TimedOut | Self::Stuck => {
                 "try a longer `--timeout`, or check the disk or network the file is on"
             }
+            Self::Unreachable(_) => "start the application, or name its address with `--db SYSTEM=URL`",
+            Self::Status { status: 401 | 403, .. } => {
+                "give its key, in the variable that its profile names or under `[secrets]` of the config file"
+            }
+            Self::Status { .. } => "look into the application's own log",
+            Self::Unintelligible(_) => "check that this is the application the profile speaks of",
+            Self::Unlisted(_) => "the next look may find it; if not, the profile asks for too little",
+            Self::NotHere(_) => "name it with `--db SYSTEM=URL` if you trust the way there",
+            Self::NotSpoken(_) => "name an `http://` address of this machine",
             Self::Failed(_) => "`sandkeeper doctor` shows what was tried",
         }
     }

@@ -1,16 +1,17 @@
-//! All stores of one system: found by the profile's patterns or named by the operator, read one after the other.
+//! All stores of one system: its database files, and the application itself where it must be asked.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
 
 use super::fault::StoreFault;
-use super::locate::{Located, expand, locate, may_exist};
-use super::sqlite::{Limits, SqliteReader, fits};
+use super::files::FileStores;
+use super::http::HttpReader;
+use super::sqlite::Limits;
 use crate::domain::Profile;
-use crate::domain::profile::{Query, StoreRule};
+use crate::domain::profile::{Query, StoreKind};
 use crate::domain::snapshot::{Reading, StoreFacts};
 use crate::environment::Environment;
 
@@ -24,73 +25,100 @@ pub struct NamedStore {
     pub others: Vec<Query>,
 }
 
-/// The stores of one system. A store that was seen once is never forgotten: if it vanishes, that is a fault and
-/// not the end of its sessions.
-#[derive(Debug)]
-pub struct StoreSet {
-    patterns: Vec<String>,
-    queries: Vec<Query>,
-    named: Vec<NamedStore>,
-    environment: Environment,
-    limits: Limits,
-    stores: BTreeMap<PathBuf, Store>,
+impl NamedStore {
+    /// The address of an application, if that is what was named.
+    fn url(&self) -> Option<String> {
+        let text = self.path.to_string_lossy();
+        (text.starts_with("http://") || text.starts_with("https://")).then(|| text.into_owned())
+    }
 }
 
+/// The stores of one system.
 #[derive(Debug)]
-struct Store {
-    reader: SqliteReader,
+pub struct StoreSet {
+    files: Vec<FileStores>,
+    applications: Vec<Application>,
+    limits: Limits,
+}
+
+/// An application that is asked for its sessions, once there is reason to: a stranger may listen at its address.
+#[derive(Debug)]
+struct Application {
+    reader: HttpReader,
     facts: StoreFacts,
+    wanted: bool,
 }
 
 impl StoreSet {
-    /// The stores a profile describes, or those the operator named instead.
-    pub fn new(profile: &Profile, named: Vec<NamedStore>, environment: Environment, limits: Limits) -> Self {
-        let (patterns, queries, named) = match &profile.store {
-            StoreRule::None => (Vec::new(), Vec::new(), Vec::new()),
-            StoreRule::Sqlite { paths, queries } => (paths.clone(), queries.clone(), named),
-        };
-        Self { patterns, queries, named, environment, limits, stores: BTreeMap::new() }
+    /// The stores a profile describes, or those the operator named instead. `key` is what an application wants to see.
+    pub fn new(
+        profile: &Profile,
+        named: Vec<NamedStore>,
+        key: Option<&str>,
+        environment: &Environment,
+        limits: Limits,
+    ) -> Self {
+        let (urls, named): (Vec<NamedStore>, Vec<NamedStore>) =
+            named.into_iter().partition(|named| named.url().is_some());
+        let mut set = Self { files: Vec::new(), applications: Vec::new(), limits };
+        for (rule, store) in profile.stores.iter().enumerate() {
+            match &store.kind {
+                StoreKind::Sqlite { paths, queries } => set.files.push(FileStores::new(
+                    rule,
+                    (paths.clone(), queries.clone()),
+                    profile.lifetime.file.clone(),
+                    named.clone(),
+                    environment.clone(),
+                    limits,
+                )),
+                StoreKind::Http(http) => {
+                    let of_variable =
+                        || http.key.as_ref().and_then(|key| environment.variable(&key.variable));
+                    let key = key.map(ToOwned::to_owned).or_else(of_variable);
+                    let mut places: Vec<Option<String>> = urls.iter().map(NamedStore::url).collect();
+                    if places.is_empty() {
+                        places.push(None);
+                    }
+                    set.applications.extend(places.into_iter().map(|place| {
+                        let reader = HttpReader::new(http.clone(), place, key.clone(), limits);
+                        let facts = faulty(rule, reader.url(), &StoreFault::NoneFound);
+                        let facts = StoreFacts { sessions: Reading::default(), ..facts };
+                        Application { wanted: reader.is_named(), reader, facts }
+                    }));
+                }
+            }
+        }
+        set
     }
 
     /// Whether the operator named a store for this system and no other, which must then be there.
     pub fn is_named(&self) -> bool {
-        self.named.iter().any(|named| named.others.is_empty())
+        self.files.iter().any(FileStores::is_named)
+            || self.applications.iter().any(|application| application.reader.is_named())
     }
 
-    /// Looks for the stores and reads each. Never empty for a system that has a store: if none is found, that is a
-    /// fault of its own.
+    /// Whether all it has are stores that the operator named without saying whose they are.
+    pub fn is_guess(&self) -> bool {
+        !self.files.is_empty() && self.files.iter().all(FileStores::is_guess)
+    }
+
+    /// From now on the application is asked: there is a container that only it can speak of.
+    pub fn want_application(&mut self, rule: usize) {
+        for application in self.applications.iter_mut().filter(|each| each.facts.rule == rule) {
+            application.wanted = true;
+        }
+    }
+
+    /// Looks for the stores and reads each. A database that is nowhere is a fault of its own; an application for which
+    /// there is no reason yet is left out.
     pub fn read(&mut self) -> Vec<StoreFacts> {
-        if self.queries.is_empty() {
-            return Vec::new();
-        }
-        let deadline = Instant::now() + self.limits.time;
-        let mut facts = Vec::new();
-        self.named.retain(|named| !belongs_elsewhere(named, &self.queries, part_of(deadline, 4)));
-        for path in self.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>() {
-            self.meet(Located { path, captures: BTreeMap::new() });
-        }
-        if self.named.is_empty() {
-            for pattern in self.patterns.clone() {
-                match locate(&pattern, &self.environment) {
-                    // A place where nothing ever was is one of several the profile offers.
-                    Ok(found) => {
-                        for located in found.into_iter().filter(|located| may_exist(&located.path)) {
-                            self.meet(located);
-                        }
-                    }
-                    Err(fault) => facts.push(faulty(&pattern, &fault)),
-                }
-            }
-        }
-        let mut left = self.stores.len();
-        for store in self.stores.values_mut() {
-            // One store that hangs leaves half of the time to those after it.
-            store.read(part_of(deadline, if left > 1 { 2 } else { 1 }));
-            left -= 1;
-            facts.push(store.facts.clone());
-        }
-        if facts.is_empty() {
-            facts.extend(self.places().iter().map(|place| faulty(place, &StoreFault::NoneFound)));
+        let began = Instant::now();
+        let mut facts: Vec<StoreFacts> = self.files.iter_mut().flat_map(FileStores::read).collect();
+        for application in self.applications.iter_mut().filter(|each| each.wanted) {
+            // Files are quick, or stuck.
+            let left = self.limits.time.saturating_sub(began.elapsed()).max(self.limits.time / 2);
+            application.read(left);
+            facts.push(application.facts.clone());
         }
         facts
     }
@@ -98,42 +126,21 @@ impl StoreSet {
     /// The same over new connections, for whoever is about to act on the answer. The files must still be the ones that
     /// were read before.
     pub fn read_anew(&mut self) -> Vec<StoreFacts> {
-        for store in self.stores.values_mut() {
-            store.reader.reconnect();
-        }
+        self.files.iter_mut().for_each(FileStores::reconnect);
+        self.applications.iter_mut().for_each(|application| application.reader.forget());
         self.read()
     }
 
-    /// Where the stores are looked for, for messages.
-    pub fn places(&self) -> Vec<String> {
-        let named = self.named.iter().map(|named| named.path.display().to_string());
-        if !self.named.is_empty() {
-            return named.collect();
-        }
-        let patterns = self.patterns.iter();
-        patterns
-            .map(|pattern| expand(pattern, &self.environment).unwrap_or_else(|| pattern.clone()))
-            .collect()
-    }
-
-    fn meet(&mut self, located: Located) {
-        let (queries, limits) = (&self.queries, self.limits);
-        self.stores.entry(located.path.clone()).or_insert_with(|| Store {
-            reader: SqliteReader::new(located.path.clone(), queries.clone(), limits),
-            facts: StoreFacts {
-                path: located.path.display().to_string(),
-                exists: true,
-                file: None,
-                captures: located.captures,
-                variant: None,
-                sessions: Reading::default(),
-            },
-        });
+    /// Where the stores are looked for, for messages: which rule leads there, and the place.
+    pub fn places(&self) -> Vec<(usize, String)> {
+        let files = self.files.iter().flat_map(FileStores::places);
+        let applications = self.applications.iter().filter(|each| each.wanted);
+        files.chain(applications.map(|each| (each.facts.rule, each.facts.path.clone()))).collect()
     }
 
     /// The facts when not even the first read came back.
-    pub fn never_read(places: &[String]) -> Vec<StoreFacts> {
-        places.iter().map(|place| faulty(place, &StoreFault::TimedOut)).collect()
+    pub fn never_read(places: &[(usize, String)]) -> Vec<StoreFacts> {
+        places.iter().map(|(rule, place)| faulty(*rule, place, &StoreFault::TimedOut)).collect()
     }
 
     /// The facts as they were, after a read that did not come back.
@@ -146,41 +153,37 @@ impl StoreSet {
     }
 }
 
-impl Store {
-    fn read(&mut self, time: Duration) {
+impl Application {
+    fn read(&mut self, time: std::time::Duration) {
+        let began = Instant::now();
         match self.reader.read_within(time) {
             Ok(answer) => {
+                let at = if self.reader.answered_since(began) { None } else { self.facts.sessions.at };
+                self.facts.exists = true;
                 self.facts.variant = Some(answer.variant);
-                self.facts.file = self.reader.file();
-                self.facts.sessions =
-                    Reading { value: answer.sessions, at: Some(Timestamp::now()), fault: None };
+                self.facts.sessions = Reading {
+                    value: answer.sessions,
+                    at: at.or_else(|| Some(Timestamp::now())),
+                    fault: None,
+                };
             }
             Err(fault) => self.facts.sessions = self.facts.sessions.with_fault(sentence(&fault)),
         }
     }
 }
 
-/// Whether a store named without its system is surely another system's: a store in doubt stays everybody's.
-fn belongs_elsewhere(named: &NamedStore, ours: &[Query], time: Duration) -> bool {
-    let fits = |queries: &[Query]| fits(&named.path, queries, time);
-    !named.others.is_empty() && fits(ours) == Ok(false) && fits(&named.others) == Ok(true)
-}
-
-/// A share of the time that is left.
-fn part_of(deadline: Instant, shares: u32) -> Duration {
-    deadline.saturating_duration_since(Instant::now()) / shares
-}
-
-fn sentence(fault: &StoreFault) -> String {
+pub(super) fn sentence(fault: &StoreFault) -> String {
     format!("{fault}; {}", fault.hint())
 }
 
-fn faulty(path: &str, fault: &StoreFault) -> StoreFacts {
+pub(super) fn faulty(rule: usize, path: &str, fault: &StoreFault) -> StoreFacts {
     StoreFacts {
+        rule,
         path: path.to_owned(),
         exists: !matches!(fault, StoreFault::NoneFound),
         file: None,
         captures: BTreeMap::new(),
+        lifetime: None,
         variant: None,
         sessions: Reading::failed(sentence(fault)),
     }

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use super::images::{ImageCache, is_image_id};
-use super::{Backoff, Cadence};
-use crate::domain::container::{Container, ContainerId, Inspected, Row};
+use super::{Backoff, Cadence, paths};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
-use crate::domain::snapshot::{Host, Images, Reading};
+use crate::domain::snapshot::{Host, Images, PathFact, Reading};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
@@ -26,13 +26,38 @@ const BURST: Duration = Duration::from_millis(50);
 pub struct EngineFacts {
     /// Which host.
     pub host: Host,
+    /// Where it answers; `None` until it has.
+    pub endpoint: Option<Endpoint>,
     /// Its containers.
     pub rows: Reading<Vec<Row>>,
     /// Its images.
     pub images: Images,
+    /// What is at the host paths that verdicts depend on.
+    pub paths: HashMap<String, PathFact>,
 }
 
 impl EngineFacts {
+    /// The names of all containers that run.
+    pub(super) fn running(&self) -> Arc<HashSet<String>> {
+        let running = self.rows.value.iter().filter_map(|row| match row {
+            Row::Container(container) if container.state == ContainerState::Running => {
+                Some(container.name.clone())
+            }
+            _ => None,
+        });
+        Arc::new(running.collect())
+    }
+
+    /// Whether a container of this system whose name fits is on the engine.
+    pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
+        self.rows.value.iter().any(|row| match row {
+            Row::Container(container) => {
+                fits(&container.name) && !matches!(profile.recognise(container), Match::Foreign)
+            }
+            Row::Unreadable(_) => false,
+        })
+    }
+
     /// Whether a container of this system is, or may be, on the engine.
     pub(super) fn shows(&self, profile: &Profile) -> bool {
         self.rows.value.iter().any(|row| match row {
@@ -88,9 +113,10 @@ impl EngineWatcher {
     pub(super) async fn observe(&mut self) -> EngineFacts {
         let deadline = Instant::now() + self.budget;
         match self.look(deadline).await {
-            Ok((rows, images)) => {
+            Ok((rows, images, paths)) => {
                 self.facts.rows = Reading::good(rows, Timestamp::now());
                 self.facts.images = images;
+                self.facts.paths = paths;
             }
             Err(fault) => {
                 self.connected = None;
@@ -101,7 +127,10 @@ impl EngineWatcher {
         self.facts.clone()
     }
 
-    async fn look(&mut self, deadline: Instant) -> Result<(Vec<Row>, Images), String> {
+    async fn look(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<(Vec<Row>, Images, HashMap<String, PathFact>), String> {
         let engine = self.connect(deadline).await?;
         let sentence = |fault: EngineFault| format!("{fault}; {}", fault.hint());
         let mut rows = engine.within(remaining(deadline)).list().await.map_err(sentence)?;
@@ -116,9 +145,12 @@ impl EngineWatcher {
         let inspected_by = Instant::now() + remaining(deadline) * 2 / 3;
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
-        let containers = ours.iter().map(|(_, container)| container.as_ref());
-        let images = self.images.look_up(&engine, deadline, containers).await;
-        Ok((rows, images))
+        let containers = || ours.iter().map(|(_, container)| container.as_ref());
+        let address = &engine.endpoint().address;
+        let paths = paths::look_up(address, self.profiles.iter(), containers(), remaining(deadline) / 2);
+        let images = self.images.look_up(&engine, deadline, containers());
+        let (images, paths) = tokio::join!(images, paths);
+        Ok((rows, images, paths))
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<EngineView, String> {
@@ -129,6 +161,7 @@ impl EngineWatcher {
             Ok((engine, info)) => {
                 self.attempts.clear();
                 self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
+                self.facts.endpoint = Some(engine.endpoint().clone());
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];

@@ -109,10 +109,12 @@ impl Facts {
     /// One more store of the last system; sessions that follow are in it.
     pub(crate) fn store(mut self, path: &str) -> Self {
         self.last_system().stores.push(StoreFacts {
+            rule: 0,
             path: path.to_owned(),
             exists: true,
             file: None,
             captures: BTreeMap::new(),
+            lifetime: None,
             variant: None,
             sessions: Reading::good(Vec::new(), NOW),
         });

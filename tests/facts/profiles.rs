@@ -6,7 +6,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use sandkeeper::domain::profile::{
     CONTAINER_PLACEHOLDERS, ExpectedHash, HashRule, Lifetime, Link, LostRule, Persistence, Recognition,
-    SESSION_PLACEHOLDERS, StoreRule, Undecidable,
+    SESSION_PLACEHOLDERS, StoreKind, StorePath, StoreRule, Undecidable,
 };
 use sandkeeper::domain::session::LiveRule;
 use sandkeeper::domain::template::Template;
@@ -26,7 +26,7 @@ pub(crate) fn native() -> Profile {
             bind_on: None,
             default: true,
         },
-        lifetime: Lifetime { label: Some("sandkeeper.lifetime".to_owned()), default: None },
+        lifetime: Lifetime { label: Some("sandkeeper.lifetime".to_owned()), ..Lifetime::default() },
         config_hash: Some(hash_rule("sandkeeper.config-hash", ExpectedHash::Newest)),
         links: vec![
             Link { lost: LostRule::Open, ..named },
@@ -45,7 +45,13 @@ pub(crate) fn parachute_like() -> Profile {
         recognition: Recognition {
             labels: labels("app", "parachute"),
             names: vec![pattern("^parachute-ws-(?<slug>.+)$"), pattern("^parachute-default$")],
-            undecidable: vec![Undecidable { name: pattern("^parachute-env-(?<slug>.+)$"), why }],
+            undecidable: vec![Undecidable {
+                name: Some(pattern("^parachute-env-(?<slug>.+)$")),
+                labels: BTreeMap::new(),
+                running: false,
+                why,
+            }],
+            mounts: Vec::new(),
         },
         workspace: vec![of_container("{name.slug}"), of_container("default")],
         config_hash: Some(hash_rule("config_hash", ExpectedHash::Newest)),
@@ -62,7 +68,7 @@ pub(crate) fn parachute_like() -> Profile {
 pub(crate) fn storeless() -> Profile {
     Profile {
         recognition: Recognition { labels: labels("kojuto.scan", "true"), ..nothing() },
-        store: StoreRule::None,
+        stores: Vec::new(),
         ..profile("kojuto")
     }
 }
@@ -75,12 +81,21 @@ fn profile(name: &str) -> Profile {
         recognition: nothing(),
         workspace: Vec::new(),
         instance: None,
+        home: None,
         persistence: Persistence { default: true, ..Persistence::default() },
         lifetime: Lifetime::default(),
+        companions: Vec::new(),
+        over: None,
         config_hash: None,
         image_drift: true,
         stop_grace: None,
-        store: StoreRule::Sqlite { paths: vec![format!("/data/{name}.db")], queries: Vec::new() },
+        stores: vec![StoreRule {
+            serves: Vec::new(),
+            kind: StoreKind::Sqlite {
+                paths: vec![StorePath { pattern: format!("/data/{name}.db"), captures: BTreeMap::new() }],
+                queries: Vec::new(),
+            },
+        }],
         links: Vec::new(),
         live: LiveRule::Declared,
     }
@@ -91,7 +106,7 @@ pub(crate) fn hash_rule(label: &str, expected: ExpectedHash) -> HashRule {
 }
 
 fn nothing() -> Recognition {
-    Recognition { labels: BTreeMap::new(), names: Vec::new(), undecidable: Vec::new() }
+    Recognition { labels: BTreeMap::new(), names: Vec::new(), undecidable: Vec::new(), mounts: Vec::new() }
 }
 
 fn labels(key: &str, value: &str) -> BTreeMap<String, String> {

@@ -7,14 +7,20 @@
     reason = "a harness that cannot work should say so at once"
 )]
 
+pub(crate) mod application;
 pub(crate) mod engine;
+pub(crate) mod hermes;
 pub(crate) mod kept;
 pub(crate) mod native;
+pub(crate) mod port;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
+pub(crate) mod simulated;
 pub(crate) mod stores;
+pub(crate) mod systems;
+pub(crate) mod terminal;
 mod wire;
 
 use std::thread;

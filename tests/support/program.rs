@@ -138,6 +138,12 @@ impl Program<'_> {
         self
     }
 
+    /// Sets a variable unless the test did.
+    pub(crate) fn env_default(self, key: &str, value: &str) -> Self {
+        let said = self.environment.iter().any(|(said, _)| said == key);
+        if said { self } else { self.env(key, value) }
+    }
+
     pub(crate) fn without_env(mut self, key: impl AsRef<OsStr>) -> Self {
         self.environment.push((key.as_ref().to_owned(), None));
         self
@@ -203,6 +209,12 @@ impl Program<'_> {
             }
         });
         Running { child, shown, began, lines, said: RefCell::default(), errors, errors_ended }
+    }
+
+    /// The command itself, for whoever runs it in another way.
+    pub(crate) fn into_command(self) -> Command {
+        assert!(self.user.is_none() && self.input.is_none(), "neither can be told from a command");
+        self.command()
     }
 
     fn command(&self) -> Command {

@@ -1,6 +1,7 @@
 //! Judging containers again, one at a time, shortly before something is done to them. Each is judged by the rules that
 //! judged them all, on a snapshot that holds only what can concern it: so one of many costs no more than one of few.
 
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::judge_all;
 use crate::domain::container::{Container, Row};
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, fill_from_session};
-use crate::domain::snapshot::{Images, Reading, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::snapshot::{Images, PathFact, Reading, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::verdict::Verdicts;
 
 /// Everything but the containers that are judged again.
@@ -21,7 +22,9 @@ pub struct Surroundings {
     snapshot: Arc<Snapshot>,
     /// Every name and id on the engine, if they are known.
     names: Arc<Option<QuickSet<String>>>,
-    systems: Vec<IndexedSystem>,
+    systems: Arc<Vec<IndexedSystem>>,
+    /// What is at the host paths that a verdict depends on.
+    paths: HashMap<String, PathFact>,
 }
 
 #[derive(Debug)]
@@ -44,8 +47,9 @@ impl Surroundings {
     pub fn new(snapshot: Snapshot) -> Self {
         let names = names_present(&snapshot.engine.value);
         let names = names.map(|names| names.into_iter().map(ToOwned::to_owned).collect());
-        let systems = snapshot.systems.iter().cloned().map(IndexedSystem::new).collect();
-        Self { snapshot: Arc::new(snapshot), names: Arc::new(names), systems }
+        let systems = Arc::new(snapshot.systems.iter().cloned().map(IndexedSystem::new).collect());
+        let paths = snapshot.paths.clone();
+        Self { snapshot: Arc::new(snapshot), names: Arc::new(names), systems, paths }
     }
 
     /// What they were made of.
@@ -59,7 +63,19 @@ impl Surroundings {
         Self {
             snapshot: Arc::clone(&self.snapshot),
             names: Arc::clone(&self.names),
-            systems: systems.into_iter().map(IndexedSystem::new).collect(),
+            systems: Arc::new(systems.into_iter().map(IndexedSystem::new).collect()),
+            paths: self.paths.clone(),
+        }
+    }
+
+    /// The same with what is at host paths now.
+    #[must_use]
+    pub fn with_paths(&self, paths: HashMap<String, PathFact>) -> Self {
+        Self {
+            snapshot: Arc::clone(&self.snapshot),
+            names: Arc::clone(&self.names),
+            systems: Arc::clone(&self.systems),
+            paths,
         }
     }
 
@@ -86,6 +102,8 @@ impl Surroundings {
                     .into_iter()
                     .collect(),
             },
+            paths: self.paths.clone(),
+            running: Arc::clone(&all.running),
             systems: self.systems.iter().map(|system| system.around(container)).collect(),
             drains: all
                 .drains

@@ -31,6 +31,8 @@ pub(super) struct Claimed {
     pub(super) unclear_liveness: Option<Evidence>,
     /// Why it cannot be told how long a session has been quiet, if there is such a session.
     pub(super) unreadable_activity: Option<Evidence>,
+    /// The places of the stores whose sessions claim it; of more than two only two.
+    pub(super) stores: Vec<usize>,
 }
 
 impl Claimed {
@@ -70,16 +72,18 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
     let profile = &system.profile;
     let keys = Keys::of(profile, candidates);
     let usable = |store: &&StoreFacts| store.sessions.unusable(now, policy.max_evidence_age).is_none();
-    let stores: Vec<&StoreFacts> = system.stores.iter().filter(usable).collect();
+    let stores: Vec<(usize, &StoreFacts)> =
+        system.stores.iter().enumerate().filter(|(_, store)| usable(store)).collect();
 
-    let count = stores.iter().map(|store| store.sessions.value.len()).sum();
+    let count = stores.iter().map(|(_, store)| store.sessions.value.len()).sum();
     let mut judged: Vec<Judged<'_>> = Vec::with_capacity(count);
     let mut claims: Vec<(usize, usize)> = Vec::with_capacity(count * profile.links.len());
     let mut lost = Vec::new();
     let mut sought: HashMap<usize, &str> = HashMap::new();
-    for store in stores {
+    for (place, store) in stores {
+        let live = profile.live_rule(store.lifetime, policy.default_lifetime);
         for session in store.sessions.value.iter() {
-            let liveness = session.liveness(profile.live, now);
+            let liveness = session.liveness(live, now);
             let before = claims.len();
             let mut missing = None;
             for (link, groups) in profile.links.iter().zip(&keys.groups) {
@@ -108,7 +112,7 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
             }
             let ageless = why_ageless(session, &liveness).is_some();
             let (newest, repeats) = (session.newest_moment(), links > 1);
-            judged.push(Judged { session, store, liveness, newest, repeats, ageless });
+            judged.push(Judged { session, store, place, liveness, newest, repeats, ageless });
         }
     }
     lost.sort_by(|a, b| (&a.workspace, &a.session).cmp(&(&b.workspace, &b.session)));
@@ -215,6 +219,8 @@ impl Lists {
 struct Judged<'a> {
     session: &'a Arc<Session>,
     store: &'a StoreFacts,
+    /// Which of the system's stores that is.
+    place: usize,
     liveness: Liveness,
     newest: Option<Timestamp>,
     /// Whether it claims containers through more than one link.
@@ -266,6 +272,8 @@ struct Sum {
     live: usize,
     ended: usize,
     newest: Option<Timestamp>,
+    /// The lowest and the highest place of their stores.
+    stores: Option<(usize, usize)>,
     /// The first by id of those whose liveness is unclear.
     unclear: Option<usize>,
     /// The first by id of those that are ageless.
@@ -333,6 +341,8 @@ impl Sums<'_> {
                 }
                 sum.total += 1;
                 sum.newest = sum.newest.max(judged.newest);
+                let (lowest, highest) = sum.stores.unwrap_or((judged.place, judged.place));
+                sum.stores = Some((lowest.min(judged.place), highest.max(judged.place)));
                 match judged.liveness {
                     Liveness::Live { .. } => sum.live += 1,
                     Liveness::Ended => sum.ended += 1,
@@ -373,6 +383,9 @@ impl Sums<'_> {
             claims: Arc::new(claims),
             unclear_liveness: judged(sum.unclear).and_then(Judged::unclear_liveness),
             unreadable_activity: judged(sum.ageless).and_then(Judged::unreadable_activity),
+            stores: sum.stores.map_or_else(Vec::new, |(lowest, highest)| {
+                if lowest == highest { vec![lowest] } else { vec![lowest, highest] }
+            }),
         }
     }
 }

@@ -1,0 +1,54 @@
+//! A picture of a scene: what the program sees of it, with nothing in it that differs from one run to the next.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{DemoFault, Scene};
+use crate::config::{Flags, Settings};
+use crate::domain::Snapshot;
+use crate::profiles::Library;
+use crate::sessions::{Limits, StoreSet};
+use crate::watch::{Observer, WatchedSystem};
+
+/// What stands in a picture in place of the temporary folder.
+const FOLDER: &str = "/demo";
+
+impl Scene {
+    /// Looks at the scene as the program does. Of a [still](Scene::still) scene that was set at the same time, two
+    /// pictures are alike: every look was taken at `now`, and the folder has a name of its own.
+    pub async fn snapshot(&self, now: Timestamp) -> Result<Snapshot, DemoFault> {
+        let environment = self.environment();
+        let settings = Settings::load(Flags::default(), &environment);
+        let settings = settings.map_err(|error| DemoFault::Script(error.to_string()))?;
+        let library = Library::load(Some(&settings.profile_folder));
+        let systems = library.entries.iter().map(|entry| WatchedSystem {
+            entry: entry.clone(),
+            stores: StoreSet::new(&entry.profile, Vec::new(), None, &environment, Limits::default()),
+            asked_for: false,
+        });
+        let systems = systems.collect();
+        let mut observer =
+            Observer::new(vec![self.endpoint()], systems, settings.timeout, settings.state_folder.clone());
+        let mut snapshot = observer.observe().await;
+        let folder = self.folder().display().to_string();
+        let renamed = |text: &mut String| *text = text.replace(&folder, FOLDER);
+        renamed(&mut snapshot.host.endpoint);
+        renamed(&mut snapshot.host.identity);
+        snapshot.engine.at = snapshot.engine.at.map(|_| now);
+        for store in snapshot.systems.iter_mut().flat_map(|system| &mut system.stores) {
+            renamed(&mut store.path);
+            store.sessions.at = store.sessions.at.map(|_| now);
+            store.file = None;
+        }
+        let rows = Arc::make_mut(&mut snapshot.engine.value);
+        for row in rows {
+            if let crate::domain::container::Row::Container(container) = row {
+                for mount in &mut Arc::make_mut(container).mounts {
+                    renamed(&mut mount.source);
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+}

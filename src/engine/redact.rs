@@ -1,0 +1,316 @@
+//! Takes secrets out of what an engine says about a container, before anyone can look over somebody's shoulder.
+//!
+//! Nobody can know every secret. Values of environment variables are hidden unless they are known to be harmless;
+//! elsewhere a value is hidden when its name or its shape is that of a secret. In doubt it is hidden.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+use serde_json::Value;
+
+use crate::text::clean;
+
+/// What stands in place of a secret.
+pub(super) const REDACTED: &str = "<redacted>";
+
+/// Environment variables whose values are shown.
+const HARMLESS_VARIABLES: [&str; 12] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TERM",
+    "TZ",
+    "USER",
+    "SHELL",
+    "PWD",
+    "HOSTNAME",
+    "CONTAINER",
+    "container",
+];
+
+/// Names that contain one of these name a secret, however they are written.
+const TELLING_PARTS: [&str; 10] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "bearer",
+    "apikey",
+    "privatekey",
+    "authorization",
+];
+
+/// Names that have one of these among their words name a secret; as a part they are in too many harmless words.
+const TELLING_WORDS: [&str; 9] = ["key", "keys", "auth", "pass", "pwd", "pat", "cookie", "cookies", "dsn"];
+
+/// Takes the secrets out of an inspection, and makes its texts harmless.
+pub(super) fn redact(document: &mut Value) {
+    match document {
+        Value::String(text) => *text = plain(text),
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::Object(members) => {
+            let cleaned = std::mem::take(members).into_iter().map(|(key, mut value)| {
+                match (key.as_str(), &mut value) {
+                    ("Env", Value::Array(variables)) => variables.iter_mut().for_each(redact_variable),
+                    ("Cmd" | "Entrypoint" | "Args" | "Test" | "CreateCommand", Value::Array(words)) => {
+                        redact_words(words);
+                    }
+                    // The path of a network namespace.
+                    ("SandboxKey", value) => redact(value),
+                    (name, value) if is_telling(name) => hide(value),
+                    (_, value) => redact(value),
+                }
+                (clean(&key).into_owned(), value)
+            });
+            *members = cleaned.collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Hides every text and number below.
+fn hide(value: &mut Value) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::String(text) if text.is_empty() => {}
+        Value::String(_) | Value::Number(_) => *value = Value::from(REDACTED),
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Object(members) => members.values_mut().for_each(hide),
+    }
+}
+
+/// `NAME=value` keeps its name.
+fn redact_variable(variable: &mut Value) {
+    let hidden = match variable.as_str().map(|text| text.split_once('=').unwrap_or((text, ""))) {
+        Some((name, value)) if value.is_empty() || HARMLESS_VARIABLES.contains(&name) => {
+            plain(&format!("{name}={value}"))
+        }
+        Some((name, _)) => format!("{}={REDACTED}", clean(name)),
+        None => REDACTED.to_owned(),
+    };
+    *variable = Value::from(hidden);
+}
+
+/// The words of a command; the one after `--password` is a password.
+fn redact_words(words: &mut [Value]) {
+    let mut after_telling = false;
+    for word in words {
+        let Some(text) = word.as_str() else {
+            redact(word);
+            continue;
+        };
+        let is_flag = text.starts_with('-');
+        let hidden = if after_telling && !is_flag { REDACTED.to_owned() } else { plain(text) };
+        after_telling = is_flag && !text.contains(['=', ' ']) && is_telling(text);
+        *word = Value::from(hidden);
+    }
+}
+
+/// Whether a name is that of a secret.
+fn is_telling(name: &str) -> bool {
+    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    TELLING_PARTS.iter().any(|part| letters.contains(part))
+        || words_of(name).iter().any(|word| TELLING_WORDS.contains(&word.as_str()))
+}
+
+/// `sessionKey`, `session-key` and `SESSION_KEY` are `session` and `key`.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        let begins = c.is_uppercase() && before.is_lowercase();
+        if begins || !c.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if c.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words
+}
+
+/// One harmless line without what has the shape of a secret.
+fn plain(text: &str) -> String {
+    let mut text = Cow::Borrowed(text);
+    for (shape, replacement) in SHAPES.iter() {
+        if let Cow::Owned(replaced) = shape.replace_all(&text, *replacement) {
+            text = Cow::Owned(replaced);
+        }
+    }
+    let text = [&*ASSIGNMENT, &*FLAG].into_iter().fold(text, hide_after);
+    clean(&text).into_owned()
+}
+
+/// Hides what comes after each telling name that `named` finds.
+fn hide_after<'a>(text: Cow<'a, str>, named: &Regex) -> Cow<'a, str> {
+    let mut hidden = String::new();
+    let mut done = 0;
+    while let Some(found) = named.captures_at(&text, done)
+        && let Some(whole) = found.get(0)
+    {
+        let name = &found["name"];
+        hidden.push_str(&text[done..whole.end()]);
+        done = whole.end();
+        if is_telling(name) {
+            let quote = whole.as_str().chars().last().filter(|last| matches!(last, '"' | '\''));
+            let ends = |c: char| match quote {
+                Some(quote) => c == quote,
+                None => c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ';' | ',' | '|' | ')' | '}'),
+            };
+            let value = text[done..].find(ends).unwrap_or(text.len() - done);
+            if value > 0 {
+                hidden.push_str(REDACTED);
+            }
+            done += value;
+        }
+    }
+    if done == 0 {
+        return text;
+    }
+    hidden.push_str(&text[done..]);
+    Cow::Owned(hidden)
+}
+
+/// Secrets that show by their shape, wherever they stand.
+static SHAPES: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+    [
+        (r#"(?i)([a-z][a-z0-9+.-]*://)[^/\s@'"]+@"#, "${1}<redacted>@"),
+        (r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}", "${1}${2}<redacted>"),
+        (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)", REDACTED),
+        (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", REDACTED),
+        (
+            r"\b(gh[a-z]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|ASIA|AIza|npm_|hf_)[A-Za-z0-9_-]{12,}",
+            REDACTED,
+        ),
+    ]
+    .map(|(shape, replacement)| (pattern(shape), replacement))
+});
+
+/// `name=value`, `name: value` and `"name":"value"` up to the value, in the middle of a text such as a script.
+static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r#"(?P<name>[A-Za-z0-9_.-]+)(["']?\s*=\s*["']?|["']?\s*:\s+["']?|["']\s*:\s*["']?)"#)
+});
+
+/// `--name value` up to the value.
+static FLAG: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?P<name>--?[A-Za-z][A-Za-z0-9_.-]*)\s+["']?"#));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap_or_else(|error| unreachable!("`{text}` is tested: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn redacted(mut document: Value) -> Value {
+        redact(&mut document);
+        document
+    }
+
+    #[test]
+    fn variables_keep_their_names_and_only_harmless_ones_their_values() {
+        let document = json!({ "Config": { "Env": [
+            "PATH=/usr/bin:/bin", "HOME=/root", "DATABASE=postgres", "OPENAI_API_KEY=abc=def", "EMPTY=", "NO_VALUE",
+        ] } });
+        let expected = [
+            "PATH=/usr/bin:/bin",
+            "HOME=/root",
+            "DATABASE=<redacted>",
+            "OPENAI_API_KEY=<redacted>",
+            "EMPTY=",
+            "NO_VALUE=",
+        ];
+        assert_eq!(redacted(document)["Config"]["Env"], json!(expected));
+    }
+
+    #[test]
+    fn commands_lose_their_secret_words() {
+        let command =
+            ["serve", "--password", "hunter2", "--api-key=abc", "--port", "80", "-H", "X-Auth: zzz"];
+        let expected = [
+            "serve",
+            "--password",
+            "<redacted>",
+            "--api-key=<redacted>",
+            "--port",
+            "80",
+            "-H",
+            "X-Auth: <redacted>",
+        ];
+        for place in ["Cmd", "Args", "Entrypoint", "Test"] {
+            assert_eq!(redacted(json!({ place: command }))[place], json!(expected));
+        }
+    }
+
+    #[rstest]
+    #[case("export GH_TOKEN=abc; run", "export GH_TOKEN=<redacted>; run")]
+    #[case("curl -H 'Authorization: Bearer abcdefgh' x", "curl -H 'Authorization: <redacted> <redacted>' x")]
+    #[case("curl https://ada:pw@example.org/x?y=1", "curl https://<redacted>@example.org/x?y=1")]
+    #[case(
+        "https://example.org/?a=b&access_token=abc&c=d",
+        "https://example.org/?a=b&access_token=<redacted>&c=d"
+    )]
+    #[case("login --password hunter2 now", "login --password <redacted> now")]
+    #[case("login --password 'a b c' now", "login --password '<redacted>' now")]
+    #[case("login --password --verbose", "login --password <redacted>")]
+    #[case(r#"{"clientSecret":"a b","user":"ada"}"#, r#"{"clientSecret":"<redacted>","user":"ada"}"#)]
+    #[case("password = \"a b\"", "password = \"<redacted>\"")]
+    #[case("use ghp_0123456789abcdefghij here", "use <redacted> here")]
+    #[case("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc", "<redacted>")]
+    #[case("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "<redacted>")]
+    #[case("-----BEGIN PRIVATE KEY-----\nMIIE", "<redacted>")]
+    #[case("a sentence about tokens and keys", "a sentence about tokens and keys")]
+    #[case("/run/secrets:/secrets:ro", "/run/secrets:/secrets:ro")]
+    #[case("registry:5000/image@sha256:abc", "registry:5000/image@sha256:abc")]
+    #[case("sh -c 'sleep 1000'", "sh -c 'sleep 1000'")]
+    fn texts_lose_what_looks_like_a_secret(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(redacted(json!({ "Output": text }))["Output"], expected);
+        assert_eq!(redacted(json!({ "Cmd": ["sh", text] }))["Cmd"][1], expected);
+    }
+
+    #[rstest]
+    #[case("TOKEN", true)]
+    #[case("com.example.api-key", true)]
+    #[case("sessionKey", true)]
+    #[case("SSH_AUTH_SOCK", true)]
+    #[case("DBPASSWORD", true)]
+    #[case("x-authorization", true)]
+    #[case("org.opencontainers.image.authors", false)]
+    #[case("sandkeeper.session", false)]
+    #[case("keyboard", false)]
+    #[case("compass", false)]
+    fn names_tell_secrets(#[case] name: &str, #[case] telling: bool) {
+        assert_eq!(is_telling(name), telling, "{name}");
+        let shown = redacted(json!({ "Labels": { name: "value" } }));
+        assert_eq!(shown["Labels"][name] == REDACTED, telling, "{shown}");
+    }
+
+    #[test]
+    fn whatever_hangs_below_a_telling_name_is_hidden() {
+        let document =
+            json!({ "Credentials": [{ "a": "b", "n": 7, "on": true, "none": null, "empty": "" }] });
+        let expected = json!([{ "a": REDACTED, "n": REDACTED, "on": true, "none": null, "empty": "" }]);
+        assert_eq!(redacted(document)["Credentials"], expected);
+    }
+
+    #[test]
+    fn nothing_in_it_steers_a_terminal() {
+        let document =
+            json!({ "La\u{1b}[2Jbels": { "a\u{202e}": "x\u{1b}]0;t\u{7}" }, "Env": ["A\u{9b}=b"] });
+        let shown = redacted(document).to_string();
+        assert!(
+            !shown.contains(['\u{1b}', '\u{202e}', '\u{7}', '\u{9b}']) && !shown.contains("\\u"),
+            "{shown}"
+        );
+    }
+}

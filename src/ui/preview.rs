@@ -1,0 +1,254 @@
+//! The preview of a plan: what would happen to each container and why. It is the only way to a [`Confirmed`] plan, and
+//! it gives one out only for exactly the plan that was shown, on evidence that still holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tui_input::Input;
+
+use super::message::Observation;
+use crate::domain::evidence::plural;
+use crate::domain::plan::{Action, Intent, Item, Plan, Reason};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::{Policy, Verdicts, plan};
+
+/// From more changes than this on, the number must be typed.
+const MANY: usize = 10;
+/// A plan that changed under the operator's eyes cannot be confirmed for this long: the key may have been on its way.
+const TIME_TO_READ: Duration = Duration::from_millis(1500);
+
+/// A plan the operator has seen and said yes to.
+#[derive(Debug)]
+pub struct Confirmed {
+    plan: Plan,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Confirmed {
+    /// What the keeper needs.
+    pub fn into_parts(self) -> (Plan, Arc<Snapshot>) {
+        (self.plan, self.snapshot)
+    }
+
+    /// The plan, for showing.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The removal of containers that are marked for eviction: the mark is the confirmation, given beforehand.
+    pub(super) fn by_mark(plan: Plan, snapshot: Arc<Snapshot>) -> Option<Self> {
+        let marked = matches!(plan.intent(), Intent::Evict(_)) && plan.changes() > 0;
+        marked.then_some(Self { plan, snapshot })
+    }
+}
+
+/// Why a plan was not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The phrase is not typed, or not right.
+    NotTyped,
+    /// The plan has just changed.
+    JustChanged,
+    /// The plan changes nothing.
+    NothingToDo,
+    /// Evidence does not support acting.
+    NoEvidence(String),
+}
+
+/// A plan under review.
+#[derive(Debug)]
+pub struct Preview {
+    /// What was asked for.
+    pub intent: Intent,
+    /// What is typed so far.
+    pub typed: Input,
+    /// The first item on screen.
+    pub scroll: usize,
+    /// What the operator should know about this preview right now.
+    pub notice: Option<String>,
+    plan: Plan,
+    snapshot: Arc<Snapshot>,
+    verdicts: Arc<Verdicts>,
+    readable_from: Option<Timestamp>,
+}
+
+impl Preview {
+    /// Plans what was asked for.
+    pub fn new(intent: Intent, observation: &Observation, policy: &Policy, now: Timestamp) -> Self {
+        let plan = plan(&observation.verdicts, &intent, policy, now);
+        Self {
+            intent,
+            typed: Input::default(),
+            scroll: 0,
+            notice: None,
+            plan,
+            snapshot: Arc::clone(&observation.snapshot),
+            verdicts: Arc::clone(&observation.verdicts),
+            readable_from: None,
+        }
+    }
+
+    /// Plans again on newer facts. If that is another plan, the operator has to read it before he can confirm it.
+    pub fn renew(&mut self, observation: &Observation, policy: &Policy, now: Timestamp) {
+        let newer = plan(&observation.verdicts, &self.intent, policy, now);
+        if gist(&newer) != gist(&self.plan) {
+            self.typed = Input::default();
+            self.notice = Some("The host has changed, and so has this plan: read it again.".to_owned());
+            self.readable_from = Some(now + TIME_TO_READ);
+        }
+        self.plan = newer;
+        self.snapshot = Arc::clone(&observation.snapshot);
+        self.verdicts = Arc::clone(&observation.verdicts);
+    }
+
+    /// Asks for something else than before.
+    pub fn change_intent(
+        &mut self,
+        intent: Intent,
+        observation: &Observation,
+        policy: &Policy,
+        now: Timestamp,
+    ) {
+        *self = Self { scroll: self.scroll, ..Self::new(intent, observation, policy, now) };
+    }
+
+    /// The plan, for showing.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What must be typed to confirm it; `None` when one key is enough.
+    pub fn phrase(&self) -> Option<String> {
+        let changes = self.plan.changes();
+        let ended: usize = self
+            .plan
+            .items()
+            .iter()
+            .map(|item| match item.reason {
+                Reason::AskedOverLiveSessions(count) if item.action != Action::Keep => count,
+                _ => 0,
+            })
+            .sum();
+        if changes == 0 {
+            None
+        } else if ended > 0 {
+            Some(format!("end {ended} live"))
+        } else if matches!(self.intent, Intent::ForceRemove(_)) {
+            Some(format!("force {changes}"))
+        } else if changes > MANY {
+            Some(format!("{} {changes}", self.verb()))
+        } else {
+            None
+        }
+    }
+
+    /// What the plan does, in one word.
+    pub fn verb(&self) -> &'static str {
+        match self.intent {
+            Intent::Reconcile(_) => "reconcile",
+            Intent::Stop(_) => "stop",
+            Intent::Remove(_) | Intent::Evict(_) => "remove",
+            Intent::ForceRemove(_) => "force",
+            Intent::Drain(_) => "drain",
+        }
+    }
+
+    /// Why it cannot be confirmed right now.
+    pub fn refusal(&self, policy: &Policy, now: Timestamp) -> Option<Refusal> {
+        if self.plan.changes() == 0 {
+            return Some(Refusal::NothingToDo);
+        }
+        if let Some(why) = self.snapshot.engine.unusable(now, policy.max_evidence_age) {
+            return Some(Refusal::NoEvidence(why.to_string()));
+        }
+        if self.plan.has_expired(now) {
+            return Some(Refusal::NoEvidence("the facts behind this plan are too old".to_owned()));
+        }
+        if self.readable_from.is_some_and(|from| now < from) {
+            return Some(Refusal::JustChanged);
+        }
+        match self.phrase() {
+            Some(phrase) if self.typed.value().trim() != phrase => Some(Refusal::NotTyped),
+            _ => None,
+        }
+    }
+
+    /// Confirms exactly this plan, or gives it back unconfirmed with the reason.
+    pub fn confirm(self, policy: &Policy, now: Timestamp) -> Result<Confirmed, (Box<Self>, Refusal)> {
+        match self.refusal(policy, now) {
+            Some(refusal) => Err((Box::new(self), refusal)),
+            None => Ok(Confirmed { plan: self.plan, snapshot: self.snapshot }),
+        }
+    }
+
+    /// How many live sessions are in the only container this is about, if that is all that keeps it.
+    pub fn live_sessions_in_the_way(&self) -> Option<usize> {
+        match (self.plan.items(), &self.intent) {
+            (
+                [Item { reason: Reason::LiveSessions { count, .. }, .. }],
+                Intent::Stop(_) | Intent::ForceRemove(_),
+            ) => Some(*count),
+            _ => None,
+        }
+    }
+
+    /// How many containers the brakes that hold are about.
+    pub fn behind_the_brake(&self) -> usize {
+        self.plan.brakes().iter().map(|brake| brake.orphaned).sum()
+    }
+
+    /// What a removal loses and what it leaves, in sentences.
+    pub fn losses(&self) -> Vec<String> {
+        let removed = |item: &&Item| {
+            matches!(item.action, Action::Remove | Action::StopAndRemove | Action::ForceRemove)
+        };
+        let mut containers = 0;
+        let mut memory = Vec::new();
+        let mut volumes = 0;
+        for item in self.plan.items().iter().filter(removed) {
+            containers += 1;
+            let verdict = self.verdicts.containers.iter().find(|v| v.subject.id() == item.id.as_ref());
+            let Some(container) = verdict.and_then(|verdict| verdict.subject.container()) else { continue };
+            volumes += container.mounts.iter().filter(|mount| mount.kind == "volume").count();
+            if let Some(inspection) = container.inspection() {
+                memory.extend(inspection.tmpfs.iter().map(|target| format!("{target} in {}", item.name)));
+            }
+        }
+        let mut sentences = Vec::new();
+        if containers > 0 {
+            let whose = if containers == 1 { "the container" } else { "the containers" };
+            sentences.push(format!("lost: everything written inside {whose}, outside of mounts"));
+        }
+        if !memory.is_empty() {
+            sentences.push(format!("lost: memory-backed {}", memory.join(", ")));
+        }
+        if volumes > 0 {
+            sentences.push(format!("kept: {volumes} {}", plural(volumes, "volume")));
+        }
+        sentences
+    }
+}
+
+/// What makes a plan the same plan for whoever confirms it: what it changes, and the facts behind that. What is kept may
+/// come and go meanwhile, as it does on a busy host.
+fn gist(plan: &Plan) -> Vec<(Option<&str>, &str, Action, String, usize)> {
+    plan.items()
+        .iter()
+        .filter(|item| item.action != Action::Keep || matches!(item.reason, Reason::LiveSessions { .. }))
+        .map(|item| {
+            let live = match &item.reason {
+                Reason::LiveSessions { count, .. } | Reason::AskedOverLiveSessions(count) => *count,
+                _ => 0,
+            };
+            let facts = format!("{} {:?} {:?}", item.status, item.state, item.started_at);
+            (
+                item.id.as_ref().map(crate::domain::ContainerId::as_str),
+                item.name.as_str(),
+                item.action,
+                facts,
+                live,
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,142 @@
+//! Looking closer at one container, and remembering what was seen. Nothing here can change the host.
+
+use futures_util::StreamExt;
+use jiff::Timestamp;
+
+use super::Runner;
+use crate::domain::ContainerId;
+use crate::engine::document_lines;
+use crate::state::{Seen, State};
+use crate::ui::message::{LastLook, Message, Past, Remembered};
+
+/// How many lines of a log are asked for at first.
+const FIRST_LINES: usize = 1_000;
+/// Lines come in bursts; so many at most make one message.
+const BURST: usize = 200;
+
+const NOT_REACHED: &str = "the engine has not answered yet";
+
+impl Runner {
+    pub(super) fn follow_log(&mut self, id: Option<ContainerId>) {
+        if let Some(log) = self.log.take() {
+            log.abort();
+        }
+        let Some(id) = id else { return };
+        let messages = self.messages.clone();
+        let engine = self.engine();
+        let task = self.tasks.spawn(async move {
+            let Some(engine) = engine else {
+                let _ = messages.send(Message::LogEnded(id, Some(NOT_REACHED.to_owned()))).await;
+                return;
+            };
+            let mut bursts = engine.logs(&id, FIRST_LINES, true).ready_chunks(BURST);
+            let mut trouble = None;
+            while let Some(burst) = bursts.next().await {
+                let mut lines = Vec::new();
+                for line in burst {
+                    match line {
+                        Ok(line) => lines.push(line),
+                        Err(fault) => trouble = Some(fault.to_string()),
+                    }
+                }
+                if messages.send(Message::Logged(id.clone(), lines)).await.is_err() {
+                    return;
+                }
+            }
+            let _ = messages.send(Message::LogEnded(id, trouble)).await;
+        });
+        self.log = Some(task.abort_handle());
+    }
+
+    pub(super) fn inspect(&mut self, id: ContainerId) {
+        let messages = self.messages.clone();
+        let engine = self.engine();
+        self.tasks.spawn(async move {
+            let result = match engine {
+                None => Err(NOT_REACHED.to_owned()),
+                Some(engine) => match engine.document(&id).await {
+                    Ok(document) => Ok(document_lines(&document)),
+                    Err(fault) => Err(fault.to_string()),
+                },
+            };
+            let _ = messages.send(Message::Inspected(id, result)).await;
+        });
+    }
+
+    pub(super) fn sample(&mut self, id: ContainerId) {
+        let Some(engine) = self.engine() else { return };
+        let messages = self.messages.clone();
+        self.tasks.spawn(async move {
+            let usage = engine.usage(&id).await.ok();
+            let _ = messages.send(Message::Sampled(id, usage)).await;
+        });
+    }
+
+    pub(super) fn recall(&mut self, id: ContainerId) {
+        let messages = self.messages.clone();
+        let folder = self.world.state_folder.clone();
+        let host = self.host();
+        self.tasks.spawn(async move {
+            let asked = id.clone();
+            let look_up = tokio::task::spawn_blocking(move || -> Result<Past, String> {
+                let Some(state) = State::open_to_read(&folder).map_err(|fault| fault.to_string())? else {
+                    return Ok(Past::default());
+                };
+                let changes = state.history_of(&host, &asked).map_err(|fault| fault.to_string())?;
+                let actions = state.actions_on(&host, &asked).map_err(|fault| fault.to_string())?;
+                Ok(Past { changes, actions })
+            });
+            let result = look_up.await.unwrap_or_else(|error| Err(error.to_string()));
+            let _ = messages.send(Message::Recalled(id, result)).await;
+        });
+    }
+
+    /// Writes down what changed. What cannot be written is missing from the history, and from nothing else.
+    pub(super) fn remember(&mut self, changes: Vec<Remembered>) {
+        if self.world.hands.is_none() {
+            return;
+        }
+        let folder = self.world.state_folder.clone();
+        let host = self.host();
+        self.tasks.spawn_blocking(move || {
+            let seen: Vec<Seen> = changes
+                .into_iter()
+                .map(|change| Seen {
+                    id: change.id,
+                    name: change.name,
+                    status: change.status,
+                    reason: change.reason,
+                })
+                .collect();
+            let now = Timestamp::now();
+            if let Ok(mut state) = State::open(&folder) {
+                let _ = state.record_changes(&host, now, &seen);
+                let _ = state.set_last_look(&host, now);
+            }
+        });
+    }
+
+    /// Asks what the operator saw when he last looked, as soon as it is known which host this is.
+    pub(super) fn recall_last_look(&mut self) {
+        let messages = self.messages.clone();
+        let folder = self.world.state_folder.clone();
+        let mut snapshots = self.world.watch.snapshots.clone();
+        self.tasks.spawn(async move {
+            let known = snapshots.wait_for(|snapshot| snapshot.engine.at.is_some()).await;
+            let Ok(host) = known.map(|snapshot| snapshot.host.identity.clone()) else { return };
+            let look_up = tokio::task::spawn_blocking(move || -> Option<LastLook> {
+                let state = State::open_to_read(&folder).ok()??;
+                let at = state.last_look(&host).ok()?;
+                let statuses = state.last_statuses(&host).ok()?;
+                Some(LastLook { at, statuses })
+            });
+            if let Ok(Some(look)) = look_up.await {
+                let _ = messages.send(Message::LastLook(look)).await;
+            }
+        });
+    }
+
+    fn host(&self) -> String {
+        self.world.watch.snapshots.borrow().host.identity.clone()
+    }
+}
