@@ -96,7 +96,7 @@ struct GlobalArguments {
     /// Which installation is ours, where several share an engine
     #[arg(long, global = true, value_name = "NAME")]
     instance: Option<String>,
-    /// Containers younger than this are never orphaned [default: 60s]
+    /// Containers made or started less than this ago are never stopped or removed, not even by force [default: 60s]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_span)]
     min_age: Option<Duration>,
     /// How long one look may take [default: 3s]

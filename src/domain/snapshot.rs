@@ -1,6 +1,6 @@
 //! Facts as they were observed, each kind with its time. Nothing here is judged yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub images: Images,
     /// What is known of the host paths that a verdict depends on.
     pub paths: HashMap<String, PathFact>,
+    /// The names of all containers that run, whoever they belong to.
+    pub running: Arc<HashSet<String>>,
     /// The systems looked for, and what their stores said.
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.
