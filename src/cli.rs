@@ -15,6 +15,7 @@ mod report;
 mod status;
 mod table;
 mod targets;
+mod try_profile;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -250,11 +251,20 @@ fn run_in(
 ) -> Result<Outcome, Trouble> {
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
-    if let Some(Command::Profiles(arguments)) = &arguments.command {
-        return Ok(profiles::run(arguments, &library));
-    }
+    let tried = match &arguments.command {
+        Some(Command::Profiles(arguments)) => match arguments.tried() {
+            None => return Ok(profiles::run(arguments, &library)),
+            tried => tried.map(ToOwned::to_owned),
+        },
+        _ => None,
+    };
     let house = House { environment, settings, library, demo };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Some(name) = tried {
+        let outcome = runtime.block_on(try_profile::run(&name, house));
+        runtime.shutdown_background();
+        return outcome;
+    }
     let command = match (arguments.command, dashboard::can_be_shown(&house)) {
         (Some(command), _) => command,
         (None, Showing::Here) => {
