@@ -6,6 +6,7 @@ mod demo;
 mod dirs;
 mod doctor;
 mod log;
+mod manual;
 mod may_start;
 mod output;
 mod profiles;
@@ -67,7 +68,7 @@ impl From<Outcome> for ExitCode {
 /// Watches labelled containers and the application's session database side by side, says for every container whether
 /// a session still needs it and why, and says `unknown` whenever it cannot know.
 #[derive(Debug, Parser)]
-#[command(name = "sandkeeper", version, propagate_version = true, arg_required_else_help = false)]
+#[command(name = "sandkeeper", version = env!("SANDKEEPER_VERSION"), propagate_version = true, arg_required_else_help = false)]
 struct Arguments {
     #[command(flatten)]
     global: GlobalArguments,
@@ -98,7 +99,7 @@ struct GlobalArguments {
     /// Which installation is ours, where several share an engine
     #[arg(long, global = true, value_name = "NAME")]
     instance: Option<String>,
-    /// Containers younger than this are never orphaned [default: 60s]
+    /// Containers made or started less than this ago are never stopped or removed, not even by force [default: 60s]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_span)]
     min_age: Option<Duration>,
     /// How long one look may take [default: 3s]
@@ -153,6 +154,10 @@ enum Command {
     /// The host lives in a temporary folder that is removed at the end; nothing else is touched. With a command, such as
     /// `demo status` or `demo reconcile --dry-run`, that command is run there instead.
     Demo(demo::DemoArguments),
+    /// Print a script that completes sandkeeper's commands in a shell
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page of the program or of a command
+    Man(manual::ManArguments),
 }
 
 /// Why a command could not even begin.
@@ -178,6 +183,8 @@ enum Trouble {
     Demo(#[from] crate::demo::DemoFault),
     #[error("the demo {0}")]
     DemoUsage(&'static str),
+    #[error("there is no command `{0}`; `sandkeeper help` lists them")]
+    NoSuchCommand(String),
     #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error(transparent)]
@@ -237,6 +244,8 @@ fn not_understood(error: &clap::Error) -> Outcome {
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
     match arguments.command {
         Some(Command::Demo(demo)) => demo::run(demo, arguments.global),
+        Some(Command::Completions(arguments)) => Ok(manual::completions(&arguments)),
+        Some(Command::Man(arguments)) => manual::man(&arguments),
         _ => run_in(arguments, Environment::of_process(), None),
     }
 }
@@ -284,7 +293,10 @@ fn run_in(
         Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
-        Command::Profiles(_) | Command::Demo(_) => Ok(Outcome::Done),
+        // These were answered above, for they need no host.
+        Command::Profiles(_) | Command::Demo(_) | Command::Completions(_) | Command::Man(_) => {
+            Ok(Outcome::Done)
+        }
     };
     // A read that hangs on a dead disk must not keep the program from ending.
     runtime.shutdown_background();

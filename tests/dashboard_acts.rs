@@ -8,21 +8,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::simulated::SimHost;
-use support::terminal::{Key, Terminal};
+use support::terminal::Key;
 use support::wait_until;
 
 /// The line on which a text is, for what stands beside it.
 fn line_with<'screen>(screen: &'screen str, text: &str) -> &'screen str {
     screen.lines().find(|line| line.contains(text)).unwrap_or_default()
-}
-
-/// Ends a dashboard that has nothing in flight.
-#[track_caller]
-fn quit(terminal: Terminal) {
-    terminal.type_keys("q");
-    let status = terminal.wait_exit();
-    assert!(status.success(), "{status:?}\n{terminal}");
-    terminal.wait_restored();
 }
 
 /// What the journal says, oldest first.
@@ -73,7 +64,7 @@ fn filter_mark_preview_cancel_confirm_progress_summary_quit() {
     assert_eq!(host.names(), ["borealis-old"]);
     assert_eq!((host.state(&stale), host.state(&slow)), (None, None));
     assert_eq!(host.state(&other).as_deref(), Some("exited"));
-    quit(terminal);
+    terminal.quit();
     let done = journal(&host);
     assert_eq!(done.len(), 2, "{done:#?}");
     assert!(done.iter().all(|entry| entry["outcome"].as_str().unwrap().contains("removed")), "{done:#?}");
@@ -88,7 +79,7 @@ fn a_stop_leaves_the_container_there() {
     terminal.wait_for("stop is over: 1 stopped").press(Key::Enter).wait_gone("[ Close ]");
     terminal.wait_until("it is shown as exited", |screen| line_with(screen, "quiet").contains("exited"));
     assert_eq!(host.state(&idle).as_deref(), Some("exited"));
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -103,7 +94,7 @@ fn what_a_live_session_is_in_is_kept_and_said_why() {
     terminal.type_keys("y").wait_for("There is nothing to do.").press(Key::Esc).wait_gone("[ Cancel ]");
     assert_eq!(host.state(&busy).as_deref(), Some("running"));
     assert_eq!(host.engine.mutations(), [""; 0]);
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -117,7 +108,7 @@ fn a_session_that_begins_while_the_preview_is_open_changes_the_plan() {
     terminal.wait_for("There is nothing to do.").press(Key::Esc).wait_gone("[ Cancel ]");
     assert_eq!(host.state(&orphan).as_deref(), Some("running"));
     assert_eq!(host.engine.mutations(), [""; 0]);
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -140,7 +131,7 @@ fn a_bulk_of_more_than_ten_wants_its_count_typed() {
     assert_eq!(host.names().len(), 12, "{:?}", host.names());
     assert!(host.names().iter().all(|name| name.starts_with("kept-")), "{:?}", host.names());
     terminal.press(Key::Enter).wait_gone("[ Close ]").wait_gone("orphaned");
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -155,7 +146,7 @@ fn force_is_a_key_of_its_own_and_wants_a_phrase() {
     assert_eq!(forced.len(), 1, "{forced:?}");
     assert!(forced[0].contains("force=true") && forced[0].contains("v=false"), "{forced:?}");
     terminal.press(Key::Enter).wait_gone("[ Close ]");
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -174,7 +165,7 @@ fn a_drained_container_goes_when_its_last_session_ends_and_not_before() {
     host.store.end("busy-session");
     terminal.wait_for("1 drained container removed").wait_gone("busy");
     assert_eq!((host.state(&busy), host.state(&spared).as_deref()), (None, Some("running")));
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -228,7 +219,7 @@ fn a_failure_is_told_first_with_its_cause_and_what_to_do() {
     assert!(failed.0 < removed.0, "failures come first\n{terminal}");
     terminal.press(Key::Enter).wait_gone("[ Close ]");
     assert_eq!(host.names(), ["stuck"]);
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -239,7 +230,7 @@ fn the_palette_only_opens_the_preview() {
     terminal.wait_for("old").type_keys("j:remove").wait_for("Stop gracefully, then remove");
     terminal.press(Key::Enter).wait_for("Remove: 1 to change").press(Key::Enter).wait_gone("[ Cancel ]");
     assert_eq!(host.engine.mutations(), [""; 0]);
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -250,13 +241,13 @@ fn what_was_done_and_seen_is_remembered() {
     terminal.wait_for("quiet").type_keys("jS").wait_for("Stop: 1 to change").type_keys("y");
     terminal.wait_for("stop is over").press(Key::Enter).wait_gone("[ Close ]");
     terminal.press(Key::BackTab).wait_for("[History]").wait_for("stop by").wait_for("became idle");
-    quit(terminal);
+    terminal.quit();
     // Meanwhile the host goes on.
     host.orphan("newcomer", "borealis");
     host.engine.act(|world, now| world.remove(now, idle.as_str(), false)).unwrap();
     let terminal = host.dashboard(&[]);
     terminal.wait_for("since you last looked").wait_for("1 new, 1 gone");
-    quit(terminal);
+    terminal.quit();
 }
 
 #[test]
@@ -271,7 +262,7 @@ fn read_only_neither_acts_nor_writes_nor_offers_to() {
     terminal.press(Key::Esc).wait_gone("─ Keys ─");
     terminal.type_keys("jXSRDFuy*X:remove").wait_for("No command fits").press(Key::Esc);
     terminal.wait_gone("No command fits").type_keys("jl").wait_for("[Logs]");
-    quit(terminal);
+    terminal.quit();
     assert_eq!(host.engine.mutations(), [""; 0]);
     assert!(!host.state_folder().exists(), "nothing is written down");
 }
@@ -294,5 +285,5 @@ fn another_keeper_at_work_is_waited_for() {
     other.wait(Duration::from_mins(1)).expect_exit(0);
     assert_eq!((host.state(&slow), host.state(&old)), (None, None));
     terminal.press(Key::Enter).wait_gone("[ Close ]");
-    quit(terminal);
+    terminal.quit();
 }

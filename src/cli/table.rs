@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::output::Manner;
 use super::report::Report;
+use crate::advice::advice;
 use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
@@ -56,20 +57,20 @@ pub(super) fn table(
         }
         lines.push(line);
     }
-    if lines.is_empty() && !report.host.reachable {
-        out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
-        return out;
+    if !lines.is_empty() {
+        lay_out(&lines, snapshot.systems.len() > 1, manner, &mut out);
     }
-    if lines.is_empty() {
-        out.push_str("No container of a known system is on this engine.\n");
-        out.push_str(
-            "hint: label yours with `--label sandkeeper.managed=true --label sandkeeper.workspace=NAME`\n",
-        );
-        return out;
-    }
-    lay_out(&lines, snapshot.systems.len() > 1, manner, &mut out);
     for brake in &verdicts.brakes {
         let _ = writeln!(out, "brake: {brake}");
+    }
+    match advice(snapshot, verdicts) {
+        Some(advice) => advice.text().lines().for_each(|line| {
+            let _ = writeln!(out, "{}", clean(line));
+        }),
+        None if lines.is_empty() && !report.host.reachable => {
+            out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
+        }
+        None => {}
     }
     out
 }
@@ -98,6 +99,10 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {
             Some(error) => {
+                // The advice below tells of every place by itself.
+                if evidence.source == "engine" && !snapshot.host.tried.is_empty() {
+                    continue;
+                }
                 // The engine's address is in the line above, and in the error where it matters.
                 let place = if evidence.source == "engine" { "" } else { &format!(" {}", evidence.path) };
                 let line = format!("{system}{}{place}: {error}", evidence.source);

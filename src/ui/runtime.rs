@@ -146,6 +146,10 @@ impl Runner {
             let message = tokio::select! {
                 biased;
                 event = input.next(), if input_open => if let Some(Ok(event)) = event {
+                    if matches!(event, Event::Resize(..)) {
+                        // Back to the size it had, too: what was cut off in between is gone.
+                        screen.forget();
+                    }
                     heard(event)
                 } else {
                     // A terminal that cannot be read any more is gone.

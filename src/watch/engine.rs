@@ -12,7 +12,7 @@ use super::images::{ImageCache, is_image_id};
 use super::{Backoff, Cadence, paths};
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
-use crate::domain::snapshot::{Host, Images, PathFact, Reading};
+use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
@@ -173,6 +173,7 @@ impl EngineWatcher {
                 let telling = attempts.iter().find(|attempt| !nowhere(attempt)).or(attempts.first());
                 let hint = telling.map(|attempt| attempt.fault.hint()).unwrap_or_default();
                 let tried: Vec<String> = attempts.iter().map(ToString::to_string).collect();
+                self.facts.host.tried = attempts.iter().map(tried_at).collect();
                 self.attempts = attempts;
                 Err(format!("{}; {hint}", tried.join("; ")))
             }
@@ -316,7 +317,20 @@ impl EngineWatcher {
 }
 
 fn host(address: &Address, engine: Option<String>) -> Host {
-    Host { endpoint: address.to_string(), identity: address.identity(), engine }
+    Host { endpoint: address.to_string(), identity: address.identity(), engine, tried: Vec::new() }
+}
+
+fn tried_at(attempt: &Attempt) -> Tried {
+    let place = match &attempt.endpoint.address {
+        Address::Unix(path) => path.display().to_string(),
+        address @ Address::Tcp(_) => address.to_string(),
+    };
+    let obstacle = match attempt.fault {
+        EngineFault::NoSocket(_) => Obstacle::NobodyThere,
+        EngineFault::PermissionDenied(_) => Obstacle::Forbidden,
+        _ => Obstacle::Failing,
+    };
+    Tried { place, sentence: attempt.to_string(), obstacle }
 }
 
 pub(super) fn remaining(deadline: Instant) -> Duration {

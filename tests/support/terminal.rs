@@ -95,6 +95,7 @@ pub(crate) struct Terminal {
     reader: RefCell<Option<JoinHandle<()>>>,
     child: RefCell<Box<dyn Child + Send + Sync>>,
     shown: String,
+    began: Instant,
     /// How the terminal was set when nobody used it yet.
     unused: String,
     ends: RefCell<Option<Ends>>,
@@ -152,7 +153,7 @@ impl Terminal {
         });
         let ends = RefCell::new(Some(Ends { keyboard, ours: pair.master, _theirs: pair.slave }));
         let (reader, child) = (RefCell::new(Some(reader)), RefCell::new(child));
-        Self { written, hung_up, reader, child, shown: shown.join(" "), unused, ends }
+        Self { written, hung_up, reader, child, shown: shown.join(" "), began: Instant::now(), unused, ends }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -290,14 +291,34 @@ impl Terminal {
     /// Waits until the program has ended.
     #[track_caller]
     pub(crate) fn wait_exit(&self) -> ExitStatus {
+        let status = self.exited_within(DEADLINE);
+        status.unwrap_or_else(|| panic!("it did not end within {DEADLINE:?}\n{self}"))
+    }
+
+    /// How the program ended, if it does so within this time.
+    pub(crate) fn exited_within(&self, time: Duration) -> Option<ExitStatus> {
         let began = Instant::now();
         loop {
-            if let Some(status) = self.child.borrow_mut().try_wait().unwrap() {
+            let status = self.child.borrow_mut().try_wait().unwrap();
+            if status.is_some() || began.elapsed() >= time {
                 return status;
             }
-            assert!(began.elapsed() < DEADLINE, "it did not end within {DEADLINE:?}\n{self}");
             thread::sleep(super::STEP);
         }
+    }
+
+    /// How long ago the program was started.
+    pub(crate) fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Ends a dashboard that has nothing open and nothing in flight, and expects the terminal to be as it was.
+    #[track_caller]
+    pub(crate) fn quit(&self) {
+        self.type_keys("q");
+        let status = self.wait_exit();
+        assert!(status.success(), "{status:?}\n{self}");
+        self.wait_restored();
     }
 
     /// The window is closed. Just before, the program reads an end of line and of input.

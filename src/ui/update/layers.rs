@@ -25,7 +25,7 @@ pub(super) fn on_key(model: &mut Model, key: KeyEvent, effects: &mut Vec<Effect>
         Layer::Palette(input, line) => on_palette(model, key, input, line, effects),
         Layer::Help(_) | Layer::Summary(_) if leaves || is_enter(key) => {}
         Layer::Help(_) if matches!(command, Some(Command::Help | Command::Quit)) => {}
-        Layer::Summary(_) if matches!(command, Some(Command::Quit)) => {}
+        Layer::Summary(_) | Layer::Sort(_) if matches!(command, Some(Command::Quit)) => {}
         Layer::Sort(_) if leaves => {}
         Layer::Sort(line) if is_enter(key) => {
             let column = Column::ALL[line.min(Column::ALL.len() - 1)];
