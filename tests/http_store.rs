@@ -28,7 +28,9 @@ fn private(name: &str, session: &str) -> Row {
 
 #[track_caller]
 fn status(host: &Host, application: &Application) -> Finished {
-    host.status(["--db", &application.named("parachute"), "--timeout", "2s"])
+    // Only an application that never answers is not worth waiting for.
+    let patience = if application.hangs() { "2s" } else { "20s" };
+    host.status(["--db", &application.named("parachute"), "--timeout", patience])
 }
 
 #[test]

@@ -199,3 +199,24 @@ fn the_guide_to_profiles_is_right() {
         .expect_exit(0)
         .expect_stdout("ok: the profile can be used");
 }
+
+#[test]
+fn a_profile_file_that_is_right_can_be_tried_where_it_lies() {
+    let host = Host::with(&[row("every-ada-x")
+        .label("app", "everything")
+        .label("tier", "sandbox")
+        .label("box", "7")]);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles/valid");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap().path();
+        let finished = tried(&host, file.to_str().unwrap());
+        let matched = usize::from(file.ends_with("everything.toml"));
+        let counts = format!("containers: 1 on the engine, {matched} with the labels, {matched} recognised");
+        let finished = finished.expect_stdout(&counts);
+        assert_eq!(
+            finished.stdout.contains("  every-ada-x (running): workspace ada/x"),
+            matched == 1,
+            "{finished}"
+        );
+    }
+}

@@ -109,6 +109,11 @@ impl StoreSet {
         }
     }
 
+    /// Whether the application behind a rule is asked already.
+    pub fn asks_application(&self, rule: usize) -> bool {
+        self.applications.iter().any(|application| application.facts.rule == rule && application.wanted)
+    }
+
     /// Looks for the stores and reads each. A database that is nowhere is a fault of its own; an application for which
     /// there is no reason yet is left out.
     pub fn read(&mut self) -> Vec<StoreFacts> {

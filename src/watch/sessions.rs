@@ -74,7 +74,9 @@ impl SessionWatcher {
                 guess: stores.is_guess(),
                 places: stores.places(),
                 wanted: Arc::new(Wanted {
-                    rules: entry.profile.stores.iter().map(|_| AtomicBool::new(false)).collect(),
+                    rules: (0..entry.profile.stores.len())
+                        .map(|rule| AtomicBool::new(stores.asks_application(rule)))
+                        .collect(),
                     profile: Arc::clone(&entry.profile),
                 }),
                 stores: Arc::new(Mutex::new(stores)),

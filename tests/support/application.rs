@@ -102,6 +102,11 @@ impl Application {
         state.about = Some(target.to_owned());
     }
 
+    /// Whether it keeps somebody waiting for ever.
+    pub(crate) fn hangs(&self) -> bool {
+        matches!(self.state.lock().unwrap().mood, Some(Mood::Hang | Mood::Stall))
+    }
+
     /// From now on `X-API-Key` must be this.
     pub(crate) fn require_key(&self, key: &str) {
         self.state.lock().unwrap().key = Some(key.to_owned());
