@@ -5,6 +5,7 @@ mod dashboard;
 mod demo;
 mod doctor;
 mod log;
+mod manual;
 mod may_start;
 mod output;
 mod profiles;
@@ -14,6 +15,7 @@ mod report;
 mod status;
 mod table;
 mod targets;
+mod try_profile;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -64,7 +66,7 @@ impl From<Outcome> for ExitCode {
 /// Watches labelled containers and the application's session database side by side, says for every container whether
 /// a session still needs it and why, and says `unknown` whenever it cannot know.
 #[derive(Debug, Parser)]
-#[command(name = "sandkeeper", version, propagate_version = true, arg_required_else_help = false)]
+#[command(name = "sandkeeper", version = env!("SANDKEEPER_VERSION"), propagate_version = true, arg_required_else_help = false)]
 struct Arguments {
     #[command(flatten)]
     global: GlobalArguments,
@@ -95,7 +97,7 @@ struct GlobalArguments {
     /// Which installation is ours, where several share an engine
     #[arg(long, global = true, value_name = "NAME")]
     instance: Option<String>,
-    /// Containers younger than this are never orphaned [default: 60s]
+    /// Containers made or started less than this ago are never stopped or removed, not even by force [default: 60s]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_span)]
     min_age: Option<Duration>,
     /// How long one look may take [default: 3s]
@@ -148,6 +150,10 @@ enum Command {
     /// The host lives in a temporary folder that is removed at the end; nothing else is touched. With a command, such as
     /// `demo status` or `demo reconcile --dry-run`, that command is run there instead.
     Demo(demo::DemoArguments),
+    /// Print a script that completes sandkeeper's commands in a shell
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page of the program or of a command
+    Man(manual::ManArguments),
 }
 
 /// Why a command could not even begin.
@@ -173,6 +179,8 @@ enum Trouble {
     Demo(#[from] crate::demo::DemoFault),
     #[error("the demo {0}")]
     DemoUsage(&'static str),
+    #[error("there is no command `{0}`; `sandkeeper help` lists them")]
+    NoSuchCommand(String),
     #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
@@ -229,6 +237,8 @@ fn not_understood(error: &clap::Error) -> Outcome {
 fn run(arguments: Arguments) -> Result<Outcome, Trouble> {
     match arguments.command {
         Some(Command::Demo(demo)) => demo::run(demo, arguments.global),
+        Some(Command::Completions(arguments)) => Ok(manual::completions(&arguments)),
+        Some(Command::Man(arguments)) => manual::man(&arguments),
         _ => run_in(arguments, Environment::of_process(), None),
     }
 }
@@ -241,11 +251,20 @@ fn run_in(
 ) -> Result<Outcome, Trouble> {
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
-    if let Some(Command::Profiles(arguments)) = &arguments.command {
-        return Ok(profiles::run(arguments, &library));
-    }
+    let tried = match &arguments.command {
+        Some(Command::Profiles(arguments)) => match arguments.tried() {
+            None => return Ok(profiles::run(arguments, &library)),
+            tried => tried.map(ToOwned::to_owned),
+        },
+        _ => None,
+    };
     let house = House { environment, settings, library, demo };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Some(name) = tried {
+        let outcome = runtime.block_on(try_profile::run(&name, house));
+        runtime.shutdown_background();
+        return outcome;
+    }
     let command = match (arguments.command, dashboard::can_be_shown(&house)) {
         (Some(command), _) => command,
         (None, Showing::Here) => {
@@ -266,7 +285,10 @@ fn run_in(
         Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
-        Command::Profiles(_) | Command::Demo(_) => Ok(Outcome::Done),
+        // These were answered above, for they need no host.
+        Command::Profiles(_) | Command::Demo(_) | Command::Completions(_) | Command::Man(_) => {
+            Ok(Outcome::Done)
+        }
     };
     // A read that hangs on a dead disk must not keep the program from ending.
     runtime.shutdown_background();

@@ -25,19 +25,14 @@ use thiserror::Error;
 use crate::engine::sim::SimClock;
 use crate::engine::{Address, Endpoint};
 use crate::environment::Environment;
-use crate::profiles::BUILT_IN;
 use crate::state::StateFault;
 use apart::Apart;
-pub use apart::play_apart;
+pub use apart::{BACKSTAGE, play_apart};
 use stage::Stage;
 pub use tour::tour;
 
-/// Profiles for the demo's systems, for as long as the program brings none of its own.
-const PROFILES: [(&str, &str); 2] = [
-    ("hermes", include_str!("../assets/demo/profiles/hermes.toml")),
-    ("kojuto", include_str!("../assets/demo/profiles/kojuto.toml")),
-];
-
+/// How the name of a demo's folder begins.
+const PREFIX: &str = "sandkeeper-demo-";
 /// A socket's path may not be longer than about a hundred bytes.
 const LONGEST_FOLDER: usize = 60;
 
@@ -116,15 +111,8 @@ impl Places {
     /// Makes them below a folder.
     fn make(folder: &Path) -> Result<Self, DemoFault> {
         let home = stage::folder(folder, "home")?;
-        for below in [".config/sandkeeper/profiles", ".local/share", ".local/state", "run"] {
+        for below in [".config", ".local/share", ".local/state", "run"] {
             stage::folder(&home, below)?;
-        }
-        let profiles = home.join(".config/sandkeeper/profiles");
-        for (name, text) in PROFILES {
-            if !BUILT_IN.iter().any(|(built_in, _)| *built_in == name) {
-                let path = profiles.join(format!("{name}.toml"));
-                std::fs::write(&path, text).map_err(|error| DemoFault::folder(&path, &error))?;
-            }
         }
         Ok(Self::below(folder))
     }
@@ -261,7 +249,7 @@ impl Drop for Scene {
 fn temporary_folder() -> Result<TempDir, DemoFault> {
     let usual = std::env::temp_dir();
     let place = if usual.as_os_str().len() > LONGEST_FOLDER { PathBuf::from("/tmp") } else { usual };
-    let made = tempfile::Builder::new().prefix("sandkeeper-demo-").tempdir_in(&place);
+    let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place);
     made.map_err(|error| DemoFault::folder(&place, &error))
 }
 

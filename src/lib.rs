@@ -9,9 +9,11 @@
 //! - [`profiles`] and [`config`] say what to look for and by which rules.
 //! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
+//! - [`advice`] has the words for whoever sees a host for the first time, or sees nothing on it.
 //! - [`demo`] is a made-up host to try all of it on, and [`engine::sim`] the engine under it.
 //! - [`text`] is the boundary that everything from outside crosses before a person sees it.
 
+pub mod advice;
 pub mod cli;
 pub mod config;
 pub mod demo;

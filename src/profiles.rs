@@ -19,10 +19,15 @@ use crate::text::closest;
 
 /// The profiles that come with the program: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
+    ("devcontainers", include_str!("../assets/profiles/devcontainers.toml")),
     ("hermes", include_str!("../assets/profiles/hermes.toml")),
     ("kojuto", include_str!("../assets/profiles/kojuto.toml")),
+    ("nanoclaw", include_str!("../assets/profiles/nanoclaw.toml")),
     ("native", include_str!("../assets/profiles/native.toml")),
+    ("openclaw", include_str!("../assets/profiles/openclaw.toml")),
+    ("openhands", include_str!("../assets/profiles/openhands.toml")),
     ("parachute", include_str!("../assets/profiles/parachute.toml")),
+    ("testcontainers", include_str!("../assets/profiles/testcontainers.toml")),
 ];
 
 /// Where a profile comes from.

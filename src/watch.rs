@@ -211,6 +211,7 @@ impl Desk {
             engine: engine.rows.clone(),
             images: engine.images.clone(),
             paths: engine.paths.clone(),
+            running: engine.running(),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: self.drains(&engine.host.identity),
             clock_step: self.clock.look(),

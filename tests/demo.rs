@@ -191,8 +191,9 @@ fn nothing_is_left_behind_however_it_ends() {
     let before = desk.contents();
     for apart in [false, true] {
         for signal in ["INT", "TERM", "HUP"] {
-            let arguments: &[&str] = if apart { &["--apart"] } else { &[] };
-            let demo = desk.demo(arguments).args(["status", "--watch", "--json"]).spawn();
+            let program = desk.demo(&["status", "--watch", "--json"]);
+            let program = if apart { program.env("SANDKEEPER_DEMO_APART", "1") } else { program };
+            let demo = program.spawn();
             demo.next_json(PATIENCE);
             assert_ne!(desk.contents(), before, "there is a folder while it runs");
             demo.signal(signal);
@@ -202,11 +203,23 @@ fn nothing_is_left_behind_however_it_ends() {
         }
     }
     // Even a killed console takes its host with it where that is a process of its own.
-    let demo = desk.demo(&["--apart", "status", "--watch", "--json"]).spawn();
+    let demo = desk.demo(&["status", "--watch", "--json"]).env("SANDKEEPER_DEMO_APART", "1").spawn();
     demo.next_json(PATIENCE);
     demo.signal("KILL");
     demo.wait(PATIENCE);
     desk.wait_until_clean(&before);
+}
+
+#[test]
+fn a_folder_that_was_not_made_for_a_demo_is_not_taken_away() {
+    let desk = Desk::new();
+    let folder = desk.home.path().join("precious");
+    fs::create_dir(&folder).unwrap();
+    desk.home.write("precious/work.txt", "years of it");
+    let before = desk.contents();
+    let finished = desk.demo(&[]).env("SANDKEEPER_DEMO_BACKSTAGE", &folder).run();
+    finished.expect_exit(1).expect_stderr("was not made for a demo");
+    assert_eq!(desk.contents(), before);
 }
 
 #[test]

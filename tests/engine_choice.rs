@@ -78,7 +78,8 @@ fn sockets_that_hang_do_not_add_up() {
     let began = Instant::now();
     let places: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let snapshot = block_on(observer(&places).observe());
-    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    // One after the other would be four seconds.
+    assert!(began.elapsed() < Duration::from_millis(3500), "{:?}", began.elapsed());
     assert!(snapshot.engine.fault.unwrap().contains("no complete answer within"));
 }
 

@@ -135,6 +135,29 @@ fn status_shows_hostile_texts_harmlessly() {
 }
 
 #[test]
+fn acting_on_hostile_texts_is_told_and_logged_harmlessly() {
+    let (host, _store) = hostile_host();
+    host.engine.on("DELETE", "/containers/*", Behaviour::error(500, &corpus()[0].1));
+    for (_, text) in corpus().into_iter().filter(|(word, _)| *word != "nul") {
+        let target: String = text.chars().take(1000).collect();
+        expect_readable(&host.sandkeeper(["rm", "--yes", "--", &target]).run());
+    }
+    host.engine.on("GET", "/containers/json", hostile_names());
+    for arguments in [
+        &["reconcile", "--dry-run"][..],
+        &["reconcile", "--dry-run", "--json"],
+        &["reconcile", "--yes", "--override-brake", "28"],
+        &["reconcile", "--yes", "--json", "--override-brake", "28"],
+        &["log"],
+        &["log", "--json"],
+        &["may-start", "w"],
+    ] {
+        expect_harmless(&host.sandkeeper(arguments).run());
+    }
+    host.sandkeeper(["log"]).run().expect_exit(0).expect_stdout("skipped");
+}
+
+#[test]
 fn hostile_names_are_shown_harmlessly() {
     let (host, _store) = hostile_host();
     host.engine.on("GET", "/containers/json", hostile_names());

@@ -66,7 +66,7 @@ fn crash(engine: &RealEngine, crash: &Crash) {
     let keeper = host.acting("reconcile", &[]).spawn();
     proxy.wait_for(crash.method, &path, crash.nth);
     if crash.heard == Hold::Everything {
-        wait_until(seconds(30), "the engine has done it", || {
+        wait_until(seconds(60), "the engine has done it", || {
             engine.state(&id).is_none_or(|state| state == "exited")
         });
     }
@@ -205,7 +205,7 @@ fn killed_with_many_in_flight(engine: &RealEngine) {
     // One goes, the others wait at the engine's door.
     let _gates: Vec<Gate> = (2..=12).map(|nth| proxy.when("DELETE", "/*").nth(nth).hold()).collect();
     let keeper = host.acting("reconcile", &["--override-brake", "12"]).spawn();
-    wait_until(seconds(30), "one is removed and the others are on their way", || {
+    wait_until(seconds(60), "one is removed and the others are on their way", || {
         proxy.count("DELETE", "/*") >= 5 && host.scene.containers().len() == 12
     });
     keeper.signal("KILL");

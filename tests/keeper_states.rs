@@ -5,6 +5,10 @@
 
 mod support;
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::native::{Host, native_row};
@@ -98,6 +102,60 @@ fn a_container_renamed_after_planning_is_left_alone() {
     let report = finished.json();
     assert!(first(&report).0 == "skipped" && first(&report).1.contains("renamed to another"), "{finished}");
     kept.host.expect_only_looks();
+}
+
+/// What can be wrong with a session database. The kind of fault decides the sentence, which has tests of its own; here
+/// it must not matter.
+#[rstest]
+#[case::missing(|path: &Path| fs::remove_file(path).unwrap())]
+#[case::empty(|path: &Path| fs::write(path, "").unwrap())]
+#[case::garbage(|path: &Path| fs::write(path, "no database, but long enough to look like one".repeat(100)).unwrap())]
+#[case::cut(|path: &Path| fs::write(path, &fs::read(path).unwrap()[..50]).unwrap())]
+#[case::a_folder(|path: &Path| { fs::remove_file(path).unwrap(); fs::create_dir(path).unwrap() })]
+#[case::a_dangling_link(|path: &Path| { fs::remove_file(path).unwrap(); symlink("/nowhere", path).unwrap() })]
+#[case::no_table(|path: &Path| sql(path, "DROP TABLE sessions"))]
+#[case::another_column(|path: &Path| sql(path, "ALTER TABLE sessions RENAME COLUMN status TO state"))]
+#[case::a_row_that_could_claim_anything(|path: &Path| sql(path, "UPDATE sessions SET workspace = x'ff'"))]
+fn a_session_database_in_doubt_lets_nothing_be_done(#[case] damage: fn(&Path)) {
+    let rows = [
+        native_row("orphan", "atlas").state("exited"),
+        native_row("stale", "borealis").label("sandkeeper.config-hash", "0ld"),
+    ];
+    let host = Host::with(&rows);
+    let path = host.home.native_store();
+    let store = NativeStore::create(&path);
+    store.session("elsewhere", "elsewhere").insert();
+    store.execute("PRAGMA journal_mode = DELETE");
+    drop(store);
+    damage(&path);
+    let forms: [&[&str]; 5] = [
+        &["reconcile", "--include-running-orphans", "--override-brake", "2"],
+        &["rm", "orphan", "stale"],
+        &["rm", "--force", "orphan", "stale"],
+        &["rm", "--force", "--even-if-live", "0", "orphan", "stale"],
+        &["stop", "stale"],
+    ];
+    for form in forms {
+        let arguments = [form, &["--yes", "--db", path.to_str().unwrap(), "--expect-hash", "new"]].concat();
+        host.sandkeeper(arguments).run().expect_exit(4);
+        host.expect_only_looks();
+    }
+}
+
+fn sql(path: &Path, statements: &str) {
+    rusqlite::Connection::open(path).unwrap().execute_batch(statements).unwrap();
+}
+
+#[test]
+fn the_applications_database_is_the_same_afterwards_byte_by_byte() {
+    let row = native_row("box", "atlas").state("exited");
+    let kept = Kept::with(row.clone());
+    let files = ["", "-wal"].map(|suffix| format!("{}{suffix}", kept.store.path().display()));
+    let before = files.clone().map(|file| fs::read(file).unwrap());
+    kept.inspections(vec![Behaviour::json(&row.inspect()), gone()]);
+    let finished = kept.reconcile(&[]).expect_exit(0);
+    assert_eq!(first(&finished.json()).0, "removed", "{finished}");
+    assert!(files.map(|file| fs::read(file).unwrap()) == before, "the session database was changed");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_stale_container_is_stopped_gracefully_and_its_volumes_stay(engine: &RealEng
             "trap 'echo yes >/out/terminated; exit 0' TERM; touch /out/ready; while :; do sleep 0.05; done",
         )
         .running();
-    wait_until(seconds(10), "the trap is set", || folder.join("ready").exists());
+    wait_until(seconds(60), "the trap is set", || folder.join("ready").exists());
     let mounts = engine.inspect(&id)["Mounts"].clone();
     let is_volume = |mount: &&serde_json::Value| mount["Type"] == "volume";
     let volumes: Vec<String> = mounts
@@ -323,10 +323,10 @@ fn waiting_lasts_until_the_last_session_of_what_drains_has_ended(engine: &RealEn
     let id = host.outdated("atlas").running();
     host.store.session("s1", "atlas").status("active").insert();
     let waiting = host.acting("reconcile", &["--drain", "--wait", "--interval", "200ms"]).spawn();
-    wait_until(seconds(20), "it drains", || host.sandkeeper(["may-start", "atlas"]).run().status == Some(5));
+    wait_until(seconds(60), "it drains", || host.sandkeeper(["may-start", "atlas"]).run().status == Some(5));
     assert_eq!(engine.state(&id).as_deref(), Some("running"));
     host.store.end("s1");
-    let finished = waiting.wait(seconds(60)).expect_exit(0);
+    let finished = waiting.wait(seconds(120)).expect_exit(0);
     host.expect_result(&finished, "atlas", "removed", "");
     assert!(!host.exists(&id));
 }

@@ -84,7 +84,7 @@ fn every_status(scene: &Scene<'_>, store: &NativeStore) {
 
 /// The report once the short-lived one has been quiet for long enough.
 fn settled(home: &Home, engine: &RealEngine) -> Value {
-    wait_for(seconds(20), "`tired` is past its lifetime", || {
+    wait_for(seconds(60), "`tired` is past its lifetime", || {
         let report = status(home, engine, &["--json"]).expect_exit(0).json();
         (container(&report, "tired")["status"] == "stale").then_some(report)
     })

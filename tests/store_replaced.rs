@@ -114,18 +114,18 @@ fn a_watch_says_unknown_for_a_moment_and_then_reads_the_new_file() {
     let new = host.home.path().join("new.db");
     closed_store(&new, "new", "idle");
     let watch = host.sandkeeper(["status", "--watch", "--json"]).spawn();
-    watch.line_where(seconds(10), "an active sandbox", |line| shows(line, "active"));
+    watch.line_where(seconds(60), "an active sandbox", |line| shows(line, "active"));
     fs::rename(&new, &path).unwrap();
-    let between = watch.next_json(seconds(10));
+    let between = watch.next_json(seconds(60));
     let sandbox = container(&between, "sandbox");
     assert_eq!(sandbox["status"], "unknown", "{between:#}");
     assert!(reasons(sandbox).contains("replaced by another one"), "{between:#}");
     assert_eq!(evidence(&between, "sessions")["path"], path.display().to_string());
-    watch.line_where(seconds(10), "an idle sandbox", |line| shows(line, "idle"));
+    watch.line_where(seconds(60), "an idle sandbox", |line| shows(line, "idle"));
 
     fs::remove_file(&path).unwrap();
-    watch.line_where(seconds(10), "an unknown sandbox", |line| shows(line, "unknown"));
+    watch.line_where(seconds(60), "an unknown sandbox", |line| shows(line, "unknown"));
     watch.signal("TERM");
-    watch.wait(seconds(5)).expect_exit(4);
+    watch.wait(seconds(60)).expect_exit(4);
     host.expect_only_looks();
 }

@@ -9,8 +9,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::complain;
 use super::{Arguments, Command, GlobalArguments, Outcome, Trouble, run_in};
-use crate::demo::{DemoOptions, Scene, play_apart, tour};
+use crate::demo::{BACKSTAGE, DemoOptions, Scene, play_apart, tour};
 
+/// When set, the host is simulated in a process of its own, however small it is.
+const APART: &str = "SANDKEEPER_DEMO_APART";
 /// From this many containers on the host is simulated in a process of its own.
 const CROWD: usize = 1000;
 /// More would be a test of the machine rather than of the program.
@@ -32,12 +34,6 @@ pub(super) struct DemoArguments {
     /// Walk through the dashboard in six steps
     #[arg(long)]
     tour: bool,
-    /// Simulate the host in a process of its own, as from 1000 containers on
-    #[arg(long, hide = true)]
-    apart: bool,
-    /// Be that process
-    #[arg(long, hide = true, value_name = "FOLDER")]
-    backstage: Option<PathBuf>,
     /// A command to run there in place of the dashboard
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -59,8 +55,8 @@ fn speed(text: &str) -> Result<f64, String> {
 pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<Outcome, Trouble> {
     let scale = arguments.scale.and_then(|scale| usize::try_from(scale).ok());
     let mut options = DemoOptions { seed: arguments.seed, speed: arguments.speed, scale, apart: None };
-    if let Some(folder) = &arguments.backstage {
-        play_apart(folder, &options)?;
+    if let Some(folder) = std::env::var_os(BACKSTAGE) {
+        play_apart(&PathBuf::from(folder), &options)?;
         return Ok(Outcome::Done);
     }
     if global.host.is_some()
@@ -76,7 +72,7 @@ pub(super) fn run(arguments: DemoArguments, global: GlobalArguments) -> Result<O
         Ok(inner) => inner,
         Err(outcome) => return Ok(outcome),
     };
-    if arguments.apart || scale.is_some_and(|scale| scale >= CROWD) {
+    if std::env::var_os(APART).is_some() || scale.is_some_and(|scale| scale >= CROWD) {
         options.apart = Some(std::env::current_exe()?);
     }
     survive_signals()?;

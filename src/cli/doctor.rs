@@ -5,13 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use clap::Args;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::output::{Manner, in_lines, write, write_json};
 use super::{House, Outcome, Trouble};
+use crate::advice::advice;
 use crate::domain::evidence::plural;
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
-use crate::domain::{Snapshot, Status};
+use crate::domain::{Snapshot, Status, classify};
 use crate::profiles::Origin;
 use crate::state::State;
 use crate::text::{clean, fit};
@@ -76,7 +78,11 @@ pub(super) async fn run(arguments: &DoctorArguments, house: &House) -> Result<Ou
     if arguments.json {
         write_json(&diagnosis, true);
     } else {
-        write(&shown(&diagnosis, Manner::of_stdout()));
+        let verdicts = classify(&snapshot, &house.settings.policy, Timestamp::now());
+        let advice = advice(&snapshot, &verdicts).map(|advice| advice.text()).unwrap_or_default();
+        let lines: Vec<String> = advice.lines().map(|line| clean(line).into_owned()).collect();
+        let gap = if lines.is_empty() { "" } else { "\n" };
+        write(&format!("{}{gap}{}", shown(&diagnosis, Manner::of_stdout()), in_lines(&lines)));
     }
     Ok(if healthy { Outcome::Done } else { Outcome::Failed })
 }

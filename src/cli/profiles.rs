@@ -8,6 +8,7 @@ use super::Outcome;
 use super::output::{complain, in_lines, write};
 use crate::domain::Profile;
 use crate::domain::profile::StoreKind;
+use crate::domain::span::Precise;
 use crate::profiles::{Library, Origin, parse};
 use crate::text::{clean, fit, width};
 
@@ -31,6 +32,22 @@ enum ProfilesCommand {
         /// The file
         file: PathBuf,
     },
+    /// Show what a profile makes of this host: what it recognises, what it reads, who claims whom
+    Try {
+        /// The profile, or a file that may become one
+        #[arg(value_name = "NAME|FILE")]
+        name: String,
+    },
+}
+
+impl ProfilesArguments {
+    /// The profile to be tried on this host, which is more than looking at profiles.
+    pub(super) fn tried(&self) -> Option<&str> {
+        match &self.command {
+            Some(ProfilesCommand::Try { name }) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 pub(super) fn run(arguments: &ProfilesArguments, library: &Library) -> Outcome {
@@ -47,6 +64,8 @@ pub(super) fn run(arguments: &ProfilesArguments, library: &Library) -> Outcome {
             }
         },
         Some(ProfilesCommand::Check { file }) => check(file),
+        // Tried where there is a host to try it on.
+        Some(ProfilesCommand::Try { .. }) => Outcome::Done,
     }
 }
 
@@ -105,6 +124,7 @@ fn explain(profile: &Profile) -> String {
     let listed = |templates: Vec<String>| templates.join(", else ");
     let workspace = profile.workspace.iter().map(ToString::to_string).collect();
     lines.push(format!("workspace: {}", listed(workspace)));
+    lines.extend(rules(profile));
     if profile.stores.is_empty() {
         lines.push("sessions: this system keeps no session store".to_owned());
     }
@@ -130,6 +150,37 @@ fn explain(profile: &Profile) -> String {
         lines.push(format!("  a session claims a container when {} is {}", link.session, listed(container)));
     }
     lines.push("ok: the profile can be used".to_owned());
+    lines.push("hint: `sandkeeper profiles try FILE` shows what it makes of this host".to_owned());
     let lines: Vec<String> = lines.iter().map(|line| clean(line).into_owned()).collect();
     in_lines(&lines)
+}
+
+/// The rules that are not the same for every system, in sentences.
+fn rules(profile: &Profile) -> Vec<String> {
+    let mut lines = Vec::new();
+    let undecidable = profile.recognition.undecidable.iter();
+    lines.extend(undecidable.map(|form| format!("  some are not judged: {}", form.why)));
+    if let Some(home) = &profile.home {
+        let container: Vec<String> = home.container.iter().map(ToString::to_string).collect();
+        lines.push(match container.join(", else ") {
+            key if key.is_empty() => "whose: only what a session names is judged".to_owned(),
+            key => format!("whose: that store's whose {} is the container's {key}", home.store),
+        });
+    }
+    if let Some(file) = &profile.lifetime.file {
+        lines.push(format!("lifetime: `{}` of {}", file.key, file.path));
+    }
+    let companions = profile.companions.iter();
+    lines.extend(companions.map(|name| format!("life: while a container named {name} runs")));
+    if let Some(over) = &profile.over {
+        let mut signs = Vec::new();
+        if over.when_not_running {
+            signs.push("nothing runs in it".to_owned());
+        }
+        signs.extend(over.missing_binds.iter().map(|bind| format!("its folder {bind} is gone")));
+        signs.extend(over.missing_paths.iter().map(|path| format!("{path} is gone")));
+        signs.extend(over.max_age.map(|age| format!("it is older than {}", Precise(age))));
+        lines.push(format!("over: when nothing claims it and {}", signs.join(", or ")));
+    }
+    lines
 }

@@ -14,6 +14,8 @@ use super::Outcome;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) host: HostReport,
+    /// The systems of which there is a trace.
+    pub(super) systems: Vec<SystemName>,
     pub(super) evidence: Vec<EvidenceReport>,
     pub(super) containers: Vec<ContainerReport>,
     pub(super) lost: Vec<LostReport>,
@@ -115,6 +117,7 @@ impl Report {
                 engine: snapshot.host.engine.clone(),
                 reachable: snapshot.engine.fault.is_none() && snapshot.engine.at.is_some(),
             },
+            systems: snapshot.systems.iter().map(|system| system.profile.name.clone()).collect(),
             evidence,
             containers: verdicts.containers.iter().map(ContainerReport::from).collect(),
             lost: verdicts.lost.iter().map(LostReport::from).collect(),

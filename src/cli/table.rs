@@ -6,10 +6,11 @@ use jiff::Timestamp;
 
 use super::output::Manner;
 use super::report::Report;
+use crate::advice::advice;
 use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
-use crate::domain::{Snapshot, Status, SystemName, Verdicts};
+use crate::domain::{Snapshot, Status, Verdicts};
 use crate::text::{clean, fit, shorten, width};
 
 /// One line of the table, before it is laid out.
@@ -19,18 +20,19 @@ struct Line {
     why: String,
 }
 
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 8;
 const HEADINGS: [&str; COLUMNS] =
-    ["WORKSPACE / CONTAINER", "STATUS", "STATE", "SESSIONS", "IDLE", "AGE", "CONFIG"];
+    ["WORKSPACE / CONTAINER", "STATUS", "STATE", "SESSIONS", "IDLE", "AGE", "CONFIG", "SYSTEM"];
 /// The widest a column may grow.
-const WIDEST: [usize; COLUMNS] = [44, 18, 12, 10, 6, 6, 8];
+const WIDEST: [usize; COLUMNS] = [44, 18, 12, 10, 6, 6, 8, 16];
+/// Shown only where there is more than one.
+const SYSTEM: usize = 7;
 /// What a narrow terminal keeps for the reason: first long names are cut, then columns are left out, one by one.
 const ROOM_FOR_REASON: usize = 32;
 const NAME_WHERE_NARROW: usize = 24;
 const NARROWEST_NAME: usize = 12;
-/// The system in front of a reason is shown from this width on; names mostly tell it.
-const WIDE: usize = 120;
-const DROP_ORDER: [usize; 5] = [6, 5, 2, 4, 3];
+/// Names mostly tell the system, so it goes before what is found nowhere else.
+const DROP_ORDER: [usize; 6] = [6, 5, SYSTEM, 2, 4, 3];
 
 /// The whole table.
 pub(super) fn table(
@@ -41,11 +43,9 @@ pub(super) fn table(
     now: Timestamp,
 ) -> String {
     let mut out = header(snapshot, report, manner);
-    let several_systems = snapshot.systems.len() > 1 && manner.width.is_none_or(|width| width >= WIDE);
     let containers = verdicts.containers.iter();
-    let containers = containers
-        .map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, several_systems, now)));
-    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost, several_systems)));
+    let containers = containers.map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, now)));
+    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost)));
     let mut rows: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
     rows.sort_by_key(|(workspace, _)| *workspace);
     let mut lines = Vec::new();
@@ -57,20 +57,20 @@ pub(super) fn table(
         }
         lines.push(line);
     }
-    if lines.is_empty() && !report.host.reachable {
-        out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
-        return out;
+    if !lines.is_empty() {
+        lay_out(&lines, snapshot.systems.len() > 1, manner, &mut out);
     }
-    if lines.is_empty() {
-        out.push_str("No container of a known system is on this engine.\n");
-        out.push_str(
-            "hint: label yours with `--label sandkeeper.managed=true --label sandkeeper.workspace=NAME`\n",
-        );
-        return out;
-    }
-    lay_out(&lines, manner, &mut out);
     for brake in &verdicts.brakes {
         let _ = writeln!(out, "brake: {brake}");
+    }
+    match advice(snapshot, verdicts) {
+        Some(advice) => advice.text().lines().for_each(|line| {
+            let _ = writeln!(out, "{}", clean(line));
+        }),
+        None if lines.is_empty() && !report.host.reachable => {
+            out.push_str("Nothing can be said about this host's containers until its engine answers.\n");
+        }
+        None => {}
     }
     out
 }
@@ -91,10 +91,18 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
     if !counts.is_empty() {
         let _ = writeln!(out, "{}", counts.join("  "));
     }
+    if snapshot.systems.len() > 1 {
+        let systems: Vec<&str> = snapshot.systems.iter().map(|system| system.profile.name.as_str()).collect();
+        let _ = writeln!(out, "systems: {}", systems.join(", "));
+    }
     for evidence in &report.evidence {
         let system = evidence.system.as_ref().map(|system| format!("{system} ")).unwrap_or_default();
         match &evidence.error {
             Some(error) => {
+                // The advice below tells of every place by itself.
+                if evidence.source == "engine" && !snapshot.host.tried.is_empty() {
+                    continue;
+                }
                 // The engine's address is in the line above, and in the error where it matters.
                 let place = if evidence.source == "engine" { "" } else { &format!(" {}", evidence.path) };
                 let line = format!("{system}{}{place}: {error}", evidence.source);
@@ -117,24 +125,22 @@ fn group_line(name: &str) -> Line {
     Line { status: None, cells, why: String::new() }
 }
 
-fn lost_line(lost: &Lost, several_systems: bool) -> Line {
+fn lost_line(lost: &Lost) -> Line {
     let mut cells: [String; COLUMNS] = std::array::from_fn(|_| String::new());
     cells[0] = format!("  {}", clean(&lost.container));
     cells[1] = Status::Lost.to_string();
     cells[3] = clean(&lost.session).into_owned();
-    Line { status: Some(Status::Lost), cells, why: why(Some(&lost.system), several_systems, &lost.evidence) }
+    cells[SYSTEM] = lost.system.to_string();
+    Line { status: Some(Status::Lost), cells, why: why(&lost.evidence) }
 }
 
-fn why(system: Option<&SystemName>, several_systems: bool, evidence: &[Evidence]) -> String {
+fn why(evidence: &[Evidence]) -> String {
     let reasons: Vec<String> =
         evidence.iter().map(|reason| clean(&reason.to_string()).into_owned()).collect();
-    match system {
-        Some(system) if several_systems => format!("[{system}] {}", reasons.join("; ")),
-        _ => reasons.join("; "),
-    }
+    reasons.join("; ")
 }
 
-fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> Line {
+fn container_line(verdict: &Verdict, now: Timestamp) -> Line {
     let ago = |at: Option<Timestamp>| {
         at.and_then(|at| elapsed(at, now)).map(|age| Span(age).to_string()).unwrap_or_default()
     };
@@ -168,17 +174,19 @@ fn container_line(verdict: &Verdict, several_systems: bool, now: Timestamp) -> L
             } else {
                 "current".to_owned()
             },
+            verdict.system.as_ref().map(ToString::to_string).unwrap_or_default(),
         ],
-        why: why(verdict.system.as_ref(), several_systems, &verdict.evidence),
+        why: why(&verdict.evidence),
     }
 }
 
-fn lay_out(lines: &[Line], manner: Manner, out: &mut String) {
+fn lay_out(lines: &[Line], several_systems: bool, manner: Manner, out: &mut String) {
     let mut widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         let cells = lines.iter().map(|line| width(&line.cells[column]));
         cells.chain([width(HEADINGS[column])]).max().unwrap_or_default().min(WIDEST[column])
     });
     let mut shown = [true; COLUMNS];
+    shown[SYSTEM] = several_systems;
     if let Some(available) = manner.width {
         let used = |shown: &[bool; COLUMNS], widths: &[usize; COLUMNS]| -> usize {
             (0..COLUMNS).filter(|column| shown[*column]).map(|column| widths[column] + 2).sum()

@@ -8,8 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::{Backstage, DemoFault, DemoOptions, Places};
+use super::{Backstage, DemoFault, DemoOptions, PREFIX, Places};
 
+/// Names the folder to a process that is to be the stage. It is no argument, for it is not meant for people.
+pub const BACKSTAGE: &str = "SANDKEEPER_DEMO_BACKSTAGE";
 /// What the stage says when it is set.
 const READY: &str = "ready";
 
@@ -20,11 +22,11 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// Starts `program demo --backstage FOLDER` and waits until the stage is set.
+    /// Starts `program demo` as a stage and waits until it is set.
     pub(super) fn start(program: &Path, folder: &Path, options: &DemoOptions) -> Result<Self, DemoFault> {
         let failed = |why: String| DemoFault::Engine(format!("its process: {why}"));
         let mut command = Command::new(program);
-        command.args(["demo", "--backstage"]).arg(folder);
+        command.env(BACKSTAGE, folder).arg("demo");
         command.args(["--seed", &options.seed.to_string(), "--speed", &options.speed.to_string()]);
         command.args(options.scale.iter().flat_map(|scale| ["--scale".to_owned(), scale.to_string()]));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -54,7 +56,9 @@ impl Drop for Apart {
 /// folder away.
 pub fn play_apart(folder: &Path, options: &DemoOptions) -> Result<(), DemoFault> {
     let mut out = std::io::stdout();
-    let backstage = Places::make(folder).and_then(|places| Backstage::here(places, options));
+    let backstage = must_be_ours(folder)
+        .and_then(|()| Places::make(folder))
+        .and_then(|places| Backstage::here(places, options));
     // Whoever asked may have gone already; then there is nobody to tell.
     let _ = match &backstage {
         Ok(_) => writeln!(out, "{READY}"),
@@ -66,4 +70,14 @@ pub fn play_apart(folder: &Path, options: &DemoOptions) -> Result<(), DemoFault>
     drop(backstage);
     let _ = std::fs::remove_dir_all(folder);
     Ok(())
+}
+
+/// What is not an empty folder with a demo's name was not made for this, and is not taken away.
+fn must_be_ours(folder: &Path) -> Result<(), DemoFault> {
+    let named = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    if named && empty {
+        return Ok(());
+    }
+    Err(DemoFault::Engine(format!("{} was not made for a demo", folder.display())))
 }

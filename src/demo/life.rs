@@ -183,7 +183,6 @@ impl Play {
             .containers
             .iter()
             .filter(|part| ["native", "parachute"].contains(&part.system.as_str()) && up.contains(&part.name))
-            .filter(|part| part.name != "parachute-env-lab")
             .cloned()
             .collect();
         let Some(part) = self.stage.dice.pick(&parts).cloned() else { return Ok(()) };

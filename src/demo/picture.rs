@@ -38,6 +38,7 @@ impl Scene {
         snapshot.engine.at = snapshot.engine.at.map(|_| now);
         for store in snapshot.systems.iter_mut().flat_map(|system| &mut system.stores) {
             renamed(&mut store.path);
+            store.captures.values_mut().for_each(renamed);
             store.sessions.at = store.sessions.at.map(|_| now);
             store.file = None;
         }

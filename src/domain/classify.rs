@@ -13,7 +13,7 @@ mod outdated;
 mod over;
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +67,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
             images: &snapshot.images,
             paths: &snapshot.paths,
+            running: &snapshot.running,
         };
         let judged = verdicts.containers.len();
         let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
@@ -122,6 +123,7 @@ struct Judge<'a> {
     current_config: CurrentConfig,
     images: &'a super::snapshot::Images,
     paths: &'a HashMap<String, PathFact>,
+    running: &'a HashSet<String>,
 }
 
 impl Judge<'_> {
@@ -181,6 +183,7 @@ impl Judge<'_> {
         if running_execs > 0 {
             life.push(Evidence::RunningExec(running_execs));
         }
+        life.extend(self.running_companion(candidate));
         if !life.is_empty() {
             return match mark {
                 Some(mark) => (Status::Draining, [vec![mark], life].concat()),
@@ -223,6 +226,15 @@ impl Judge<'_> {
             return self.unclaimed(candidate);
         }
         self.claimed_but_quiet(candidate, claimed)
+    }
+
+    /// A container that runs only while whatever this one belongs to does.
+    fn running_companion(&self, candidate: &Candidate<'_>) -> Option<Evidence> {
+        let names = self.system.profile.companions.iter();
+        let mut names = names.filter_map(|template| candidate.recognised.fill(template));
+        names
+            .find(|name| self.running.contains(name.as_ref()))
+            .map(|name| Evidence::CompanionRuns(name.into_owned()))
     }
 
     fn unclaimed(&self, candidate: &Candidate<'_>) -> (Status, Vec<Evidence>) {

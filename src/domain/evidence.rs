@@ -26,6 +26,8 @@ pub enum Evidence {
     MoreLiveSessions(usize),
     /// Commands run in it.
     RunningExec(usize),
+    /// Another container runs, as it does only while what this one belongs to is at work.
+    CompanionRuns(String),
     /// Sessions claim it, none of them live.
     QuietSessions {
         /// How many.
@@ -292,6 +294,7 @@ impl fmt::Display for Evidence {
             Self::RunningExec(count) => {
                 write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
             }
+            Self::CompanionRuns(name) => write!(f, "{name} runs, which watches over it"),
             Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
             Self::WithinLifetime { quiet, lifetime } => {
                 write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))

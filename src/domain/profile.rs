@@ -16,7 +16,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use serde::{Serialize, Serializer};
 
-use super::container::Container;
+use super::container::{Container, ContainerState};
 use super::session::{LiveRule, Session};
 use super::span::parse_span;
 use super::template::{Field, Template};
@@ -56,7 +56,7 @@ impl Serialize for SystemName {
 /// How a system's containers are recognised: every label, and one of the name patterns if there are any.
 #[derive(Clone, Debug)]
 pub struct Recognition {
-    /// Labels that must be there with exactly these values.
+    /// Labels that must be there with exactly these values; `*` stands for any.
     pub labels: BTreeMap<String, String>,
     /// Anchored patterns of which the name must match one; none means any name.
     pub names: Vec<Regex>,
@@ -84,13 +84,36 @@ pub struct Home {
     pub store: Template,
 }
 
-/// A form of container that is recognised but cannot be judged.
+/// A form of container that is recognised but cannot be judged. Everything that is given must hold.
 #[derive(Clone, Debug)]
 pub struct Undecidable {
     /// Anchored name pattern.
-    pub name: Regex,
+    pub name: Option<Regex>,
+    /// Labels, as in [`Recognition::labels`].
+    pub labels: BTreeMap<String, String>,
+    /// Only while its processes run; a paused one's wait.
+    pub running: bool,
     /// Why it cannot be judged, as a sentence without a full stop.
     pub why: String,
+}
+
+impl Undecidable {
+    fn holds(&self, container: &Container) -> bool {
+        has_labels(&self.labels, &container.labels)
+            && (!self.running
+                || matches!(container.state, ContainerState::Running | ContainerState::Restarting))
+            && self.name.as_ref().is_none_or(|name| name.is_match(&container.name))
+    }
+}
+
+/// What a profile asks of a label that may have any value.
+const ANY_VALUE: &str = "*";
+
+/// Whether all of the wanted labels are there, each with its value.
+fn has_labels(wanted: &BTreeMap<String, String>, labels: &BTreeMap<String, String>) -> bool {
+    wanted
+        .iter()
+        .all(|(key, value)| labels.get(key).is_some_and(|found| found == value || value == ANY_VALUE))
 }
 
 /// Whether a container outlives its sessions.
@@ -187,6 +210,8 @@ pub struct Profile {
     pub persistence: Persistence,
     /// How long they may be quiet.
     pub lifetime: Lifetime,
+    /// Names of containers, as templates: while one of them runs, so does whatever this one belongs to.
+    pub companions: Vec<Template>,
     /// What shows that an unclaimed container is over; without it being unclaimed is enough.
     pub over: Option<Over>,
     /// How an outdated configuration is told.
@@ -235,7 +260,7 @@ pub const STORE_PLACEHOLDERS: &[&str] = &["store."];
 impl Profile {
     /// Whether labels alone make it this system's; all that can be asked of a row that is not readable whole.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.recognition.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        has_labels(&self.recognition.labels, labels)
     }
 
     /// Whether this container is the system's.
@@ -251,16 +276,16 @@ impl Profile {
         if container.name.is_empty() {
             return Match::Nameless;
         }
-        for form in &self.recognition.undecidable {
-            if let Some(captures) = captures_of(&form.name, &container.name) {
-                return ours(captures, Some(form.why.as_str()));
-            }
+        let undecidable = self.recognition.undecidable.iter().find(|form| form.holds(container));
+        let why = undecidable.map(|form| form.why.as_str());
+        let of_form = undecidable.and_then(|form| form.name.as_ref());
+        let patterns = of_form.into_iter().chain(&self.recognition.names);
+        let found = patterns.into_iter().find_map(|pattern| captures_of(pattern, &container.name));
+        match found {
+            Some(captures) => ours(captures, why),
+            None if self.recognition.names.is_empty() => ours(Vec::new(), why),
+            None => Match::Foreign,
         }
-        if self.recognition.names.is_empty() {
-            return ours(Vec::new(), None);
-        }
-        let found = self.recognition.names.iter().find_map(|pattern| captures_of(pattern, &container.name));
-        found.map_or(Match::Foreign, |captures| ours(captures, None))
     }
 
     /// The first workspace template that can be filled.

@@ -1,6 +1,6 @@
 //! Facts as they were observed, each kind with its time. Nothing here is judged yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub images: Images,
     /// What is known of the host paths that a verdict depends on.
     pub paths: HashMap<String, PathFact>,
+    /// The names of all containers that run, whoever they belong to.
+    pub running: Arc<HashSet<String>>,
     /// The systems looked for, and what their stores said.
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.
@@ -47,6 +49,30 @@ pub struct Host {
     pub identity: String,
     /// What it calls itself, such as `Docker 20.10.24`.
     pub engine: Option<String>,
+    /// Where an engine was looked for without success, as long as none has answered.
+    pub tried: Vec<Tried>,
+}
+
+/// A place where no engine could be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The socket's path, or the address.
+    pub place: String,
+    /// The whole sentence: what is wrong where, and who named the place.
+    pub sentence: String,
+    /// What is in the way.
+    pub obstacle: Obstacle,
+}
+
+/// What is in the way of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Nothing listens there.
+    NobodyThere,
+    /// This user may not.
+    Forbidden,
+    /// Something is there, and fails.
+    Failing,
 }
 
 /// The last good answer of a source, its time, and what went wrong since. A failure never replaces the answer:

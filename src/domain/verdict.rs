@@ -156,9 +156,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether a session or a command lives in it.
+    /// Whether a session or a command lives in it, or somebody watches over it.
     pub fn is_in_use(&self) -> bool {
-        self.claims.live > 0 || self.running_execs > 0
+        let watched = |reason: &Evidence| matches!(reason, Evidence::CompanionRuns(_));
+        self.claims.live > 0 || self.running_execs > 0 || self.evidence.iter().any(watched)
     }
 }
 

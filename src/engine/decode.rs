@@ -1,7 +1,7 @@
 //! A tolerant reading of the engine's JSON. One row that cannot be read costs that row; a document that cannot be
 //! read is a fault and never an empty list.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -132,20 +132,17 @@ fn name_of(names: &[String]) -> String {
     plain.unwrap_or_default().to_owned()
 }
 
-/// Two rows with one id contradict each other; neither can be relied on.
+/// Two rows with one id contradict each other, however much of them is readable; neither can be relied on.
 fn distrust_repeated_ids(rows: &mut [Row]) {
-    let mut seen: HashMap<ContainerId, usize> = HashMap::new();
-    for row in rows.iter() {
-        if let Row::Container(container) = row {
-            *seen.entry(container.id.clone()).or_default() += 1;
-        }
-    }
-    if seen.len() == rows.len() {
-        return;
-    }
-    for row in rows.iter_mut() {
+    let mut seen = HashSet::with_capacity(rows.len());
+    let ids = rows.iter().filter_map(|row| match row {
+        Row::Container(container) => Some(&container.id),
+        Row::Unreadable(row) => row.id.as_ref(),
+    });
+    let repeated: HashSet<ContainerId> = ids.filter(|id| !seen.insert(*id)).cloned().collect();
+    for row in rows.iter_mut().filter(|_| !repeated.is_empty()) {
         if let Row::Container(container) = row
-            && seen.get(&container.id).is_some_and(|count| *count > 1)
+            && repeated.contains(&container.id)
         {
             *row = Row::Unreadable(UnreadableRow {
                 id: Some(container.id.clone()),
@@ -381,6 +378,8 @@ mod tests {
     fn rows_that_share_an_id_are_not_relied_on() {
         let rows = listed(&[good('a'), good('b'), good('a')]);
         assert_eq!(containers(&rows), 1);
+        let half_readable = good('a').replace("1700000000", "null");
+        assert_eq!(containers(&listed(&[good('a'), half_readable])), 0);
     }
 
     #[test]

@@ -25,6 +25,27 @@ use crate::domain::container::{Container, ContainerId, Inspected, Row};
 
 /// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
 /// nothing but `GET` and `HEAD` out.
+///
+/// It can be asked about a container:
+/// ```
+/// # use sandkeeper::{domain::ContainerId, engine::EngineView};
+/// async fn look(engine: EngineView, id: ContainerId) {
+///     let _ = engine.inspect(&id).await;
+/// }
+/// ```
+/// but not to do anything to it:
+/// ```compile_fail,E0599
+/// # use sandkeeper::{domain::ContainerId, engine::EngineView};
+/// async fn act(engine: EngineView, id: ContainerId) {
+///     let _ = engine.remove(&id).await;
+/// }
+/// ```
+/// ```compile_fail,E0599
+/// # use sandkeeper::{domain::ContainerId, engine::EngineView};
+/// async fn act(engine: EngineView, id: ContainerId) {
+///     let _ = engine.stop(&id, std::time::Duration::ZERO).await;
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EngineView {
     endpoint: Endpoint,

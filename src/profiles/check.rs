@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::http;
 use super::raw::{
     Lost, Only, RawContainers, RawHash, RawHome, RawKind, RawLifetime, RawLink, RawOver, RawPath,
-    RawPersistence, RawProfile, RawSessions, Times,
+    RawPersistence, RawProfile, RawSessions, RawUndecidable, Times,
 };
 use crate::document::{Document, DocumentError};
 use crate::domain::profile::{
@@ -58,6 +58,11 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
             |RawPersistence { label, bind_on, default }| Persistence { label, bind_on, default },
         ),
         lifetime: rules.lifetime.map(|lifetime| checker.lifetime(lifetime)).transpose()?.unwrap_or_default(),
+        companions: rules
+            .companions
+            .iter()
+            .map(|template| checker.container_template("rules.companions", template, &captures))
+            .collect::<Result<_, _>>()?,
         over: over.map(|over| checker.over(over, &captures)).transpose()?,
         config_hash: rules.config_hash.map(|RawHash { label, expect }| HashRule {
             label,
@@ -76,7 +81,8 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
 
 /// The placeholders that patterns make, such as `name.slug` and `mount.home`.
 fn captures_of(recognition: &Recognition) -> Vec<String> {
-    let names = recognition.names.iter().chain(recognition.undecidable.iter().map(|form| &form.name));
+    let names =
+        recognition.names.iter().chain(recognition.undecidable.iter().filter_map(|form| form.name.as_ref()));
     let mounts = recognition.mounts.iter().map(|mount| &mount.source);
     let captured = |family: &'static str, pattern: &Regex| {
         let names: Vec<String> =
@@ -132,14 +138,8 @@ impl Checker<'_> {
         }
         let names =
             raw.names.iter().map(|name| self.pattern("containers.names", name)).collect::<Result<_, _>>()?;
-        let undecidable = raw
-            .undecidable
-            .iter()
-            .map(|form| {
-                let name = self.pattern("containers.undecidable.name", &form.name)?;
-                Ok(Undecidable { name, why: form.why.clone() })
-            })
-            .collect::<Result<_, _>>()?;
+        let undecidable =
+            raw.undecidable.iter().map(|form| self.undecidable(form)).collect::<Result<_, _>>()?;
         let mounts = raw
             .mounts
             .iter()
@@ -149,6 +149,21 @@ impl Checker<'_> {
             })
             .collect::<Result<_, _>>()?;
         Ok(Recognition { labels: raw.labels.get_ref().clone(), names, undecidable, mounts })
+    }
+
+    fn undecidable(&self, raw: &RawUndecidable) -> Result<Undecidable, DocumentError> {
+        if raw.name.is_none() && raw.labels.is_empty() && !raw.running {
+            let fix = "say which containers, with `name`, `labels` or `running`";
+            let what = "would hold for every container of the system";
+            return Err(self.document.error(raw.why.span(), "containers.undecidable", what, fix));
+        }
+        let name = raw.name.as_ref();
+        Ok(Undecidable {
+            name: name.map(|name| self.pattern("containers.undecidable.name", name)).transpose()?,
+            labels: raw.labels.clone(),
+            running: raw.running,
+            why: raw.why.get_ref().clone(),
+        })
     }
 
     /// Patterns always match the whole name: a prefix match would catch a neighbour's container.

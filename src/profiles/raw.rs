@@ -49,8 +49,12 @@ pub(super) struct RawMount {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawUndecidable {
-    pub(super) name: Spanned<String>,
-    pub(super) why: String,
+    pub(super) name: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) running: bool,
+    pub(super) why: Spanned<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -59,6 +63,8 @@ pub(super) struct RawRules {
     pub(super) persistent: Option<RawPersistence>,
     pub(super) lifetime: Option<RawLifetime>,
     pub(super) over: Option<RawOver>,
+    #[serde(default)]
+    pub(super) companions: Vec<Spanned<String>>,
     pub(super) config_hash: Option<RawHash>,
     #[serde(default)]
     pub(super) image_drift: bool,

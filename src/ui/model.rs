@@ -1,4 +1,4 @@
-//! Everything the dashboard knows. Plain data: [`super::update`] changes it, [`super::view`] draws it.
+//! Everything the dashboard knows. Plain data: [`update`](fn@super::update) changes it, [`view`](fn@super::view) draws it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

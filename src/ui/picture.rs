@@ -7,6 +7,7 @@ mod lines;
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::time::Duration;
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
@@ -26,24 +27,44 @@ const BAR: usize = 340;
 
 /// Draws the screen in a window of this title, on a terminal whose own colours are these: text and ground.
 pub fn svg(screen: &Buffer, title: &str, ground: (Rgb, Rgb)) -> String {
-    let (columns, rows) = (usize::from(screen.area.width), usize::from(screen.area.height));
-    let (whole_width, whole_height) = (columns * WIDE + 2 * MARGIN, rows * HIGH + BAR + MARGIN);
     let mut picture = Picture { svg: String::new(), ground };
-    picture.frame(whole_width, whole_height, title);
-    for row in 0..rows {
-        let line = Line::of(screen, row, ground);
-        for (cells, look) in line.runs(|look| (look.ground, Rgb(0, 0, 0), Modifier::empty())) {
-            if look.ground != ground.1 {
-                let (x, y) = place(row, cells.start);
-                picture.rectangle((x, y), (cells.len() * WIDE, HIGH), look.ground);
-            }
-        }
-        for (cells, look) in line.runs(|look| (look.ground, look.text, look.modifier)) {
-            picture.run(&line, row, cells, look);
-        }
+    let (wide, high) = size(screen);
+    picture.frame(wide, high, title);
+    picture.screen(screen);
+    picture.svg.push_str("</svg>\n");
+    picture.svg
+}
+
+/// Draws screens of one size, each for as long as `pause`, over and over. Where nothing moves the first one is seen.
+#[expect(clippy::cast_precision_loss, reason = "there are few pictures")]
+pub fn animation(screens: &[Buffer], title: &str, ground: (Rgb, Rgb), pause: Duration) -> String {
+    let mut picture = Picture { svg: String::new(), ground };
+    let Some((first, others)) = screens.split_first() else { return String::new() };
+    let (wide, high) = size(first);
+    picture.frame(wide, high, title);
+    let share = 100.0 / screens.len() as f64;
+    let whole = pause.as_secs_f64() * screens.len() as f64;
+    picture.write(format_args!(
+        "<style>@keyframes turn{{0%{{visibility:visible}}{share:.3}%{{visibility:hidden}}100%{{visibility:hidden}}}}\
+         .turn{{visibility:hidden;animation:turn {whole:.2}s step-end infinite}}</style>"
+    ));
+    picture.screen(first);
+    for (index, screen) in others.iter().enumerate() {
+        let delay = pause.as_secs_f64() * (index + 1) as f64;
+        picture.write(format_args!("<g class=\"turn\" style=\"animation-delay:{delay:.2}s\">"));
+        // Each covers the one that is always there.
+        picture.rectangle(place(0, 0), (wide - 2 * MARGIN, high - BAR - MARGIN), ground.1);
+        picture.screen(screen);
+        picture.write(format_args!("</g>"));
     }
     picture.svg.push_str("</svg>\n");
     picture.svg
+}
+
+/// The whole window around a screen.
+fn size(screen: &Buffer) -> (usize, usize) {
+    let (columns, rows) = (usize::from(screen.area.width), usize::from(screen.area.height));
+    (columns * WIDE + 2 * MARGIN, rows * HIGH + BAR + MARGIN)
 }
 
 fn place(row: usize, column: usize) -> (usize, usize) {
@@ -146,6 +167,22 @@ impl Picture {
         self.write(format_args!(
             "<text x=\"{middle}\" y=\"20.5\" text-anchor=\"middle\" font-size=\"13\" fill=\"{quiet}\">{title}</text>"
         ));
+    }
+
+    fn screen(&mut self, screen: &Buffer) {
+        let ground = self.ground;
+        for row in 0..usize::from(screen.area.height) {
+            let line = Line::of(screen, row, ground);
+            for (cells, look) in line.runs(|look| (look.ground, Rgb(0, 0, 0), Modifier::empty())) {
+                if look.ground != ground.1 {
+                    let (x, y) = place(row, cells.start);
+                    self.rectangle((x, y), (cells.len() * WIDE, HIGH), look.ground);
+                }
+            }
+            for (cells, look) in line.runs(|look| (look.ground, look.text, look.modifier)) {
+                self.run(&line, row, cells, look);
+            }
+        }
     }
 
     fn rectangle(&mut self, (x, y): (usize, usize), (wide, high): (usize, usize), colour: Rgb) {

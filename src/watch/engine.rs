@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, watch};
 
 use super::images::{ImageCache, is_image_id};
 use super::{Backoff, Cadence, paths};
-use crate::domain::container::{Container, ContainerId, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
-use crate::domain::snapshot::{Host, Images, PathFact, Reading};
+use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
@@ -37,6 +37,17 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
+    /// The names of all containers that run.
+    pub(super) fn running(&self) -> Arc<HashSet<String>> {
+        let running = self.rows.value.iter().filter_map(|row| match row {
+            Row::Container(container) if container.state == ContainerState::Running => {
+                Some(container.name.clone())
+            }
+            _ => None,
+        });
+        Arc::new(running.collect())
+    }
+
     /// Whether a container of this system whose name fits is on the engine.
     pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
         self.rows.value.iter().any(|row| match row {
@@ -162,6 +173,7 @@ impl EngineWatcher {
                 let telling = attempts.iter().find(|attempt| !nowhere(attempt)).or(attempts.first());
                 let hint = telling.map(|attempt| attempt.fault.hint()).unwrap_or_default();
                 let tried: Vec<String> = attempts.iter().map(ToString::to_string).collect();
+                self.facts.host.tried = attempts.iter().map(tried_at).collect();
                 self.attempts = attempts;
                 Err(format!("{}; {hint}", tried.join("; ")))
             }
@@ -305,7 +317,20 @@ impl EngineWatcher {
 }
 
 fn host(address: &Address, engine: Option<String>) -> Host {
-    Host { endpoint: address.to_string(), identity: address.identity(), engine }
+    Host { endpoint: address.to_string(), identity: address.identity(), engine, tried: Vec::new() }
+}
+
+fn tried_at(attempt: &Attempt) -> Tried {
+    let place = match &attempt.endpoint.address {
+        Address::Unix(path) => path.display().to_string(),
+        address @ Address::Tcp(_) => address.to_string(),
+    };
+    let obstacle = match attempt.fault {
+        EngineFault::NoSocket(_) => Obstacle::NobodyThere,
+        EngineFault::PermissionDenied(_) => Obstacle::Forbidden,
+        _ => Obstacle::Failing,
+    };
+    Tried { place, sentence: attempt.to_string(), obstacle }
 }
 
 pub(super) fn remaining(deadline: Instant) -> Duration {

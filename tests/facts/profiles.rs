@@ -45,7 +45,12 @@ pub(crate) fn parachute_like() -> Profile {
         recognition: Recognition {
             labels: labels("app", "parachute"),
             names: vec![pattern("^parachute-ws-(?<slug>.+)$"), pattern("^parachute-default$")],
-            undecidable: vec![Undecidable { name: pattern("^parachute-env-(?<slug>.+)$"), why }],
+            undecidable: vec![Undecidable {
+                name: Some(pattern("^parachute-env-(?<slug>.+)$")),
+                labels: BTreeMap::new(),
+                running: false,
+                why,
+            }],
             mounts: Vec::new(),
         },
         workspace: vec![of_container("{name.slug}"), of_container("default")],
@@ -79,6 +84,7 @@ fn profile(name: &str) -> Profile {
         home: None,
         persistence: Persistence { default: true, ..Persistence::default() },
         lifetime: Lifetime::default(),
+        companions: Vec::new(),
         over: None,
         config_hash: None,
         image_drift: true,

@@ -17,7 +17,7 @@ use super::wait_until;
 pub(crate) const IMAGE: &str = "sandkeeper-test:latest";
 
 /// How long an engine may take to show a change.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -64,10 +64,7 @@ impl RealEngine {
         place.push(".lock");
         let lock = File::create(PathBuf::from(place)).unwrap();
         lock.lock().unwrap();
-        let left_over = self.cli(&["ps", "--all", "--quiet", "--no-trunc"]);
-        for id in left_over.lines() {
-            self.remove(id);
-        }
+        self.remove(&self.containers());
         Exclusive { engine: self, _lock: lock }
     }
 
@@ -141,12 +138,19 @@ impl RealEngine {
         }
     }
 
-    /// Removes a container in whatever state it is.
-    fn remove(&self, id: &str) {
-        if let Err(error) = self.try_cli(&["rm", "--force", "--volumes", id])
-            && self.find(id).is_some()
-        {
-            eprintln!("left behind on {:?}: {id}: {error}", self.kind);
+    /// Removes containers in whatever state they are. Those that are gone are no trouble.
+    fn remove(&self, ids: &[String]) {
+        if ids.is_empty() {
+            return;
+        }
+        let mut arguments = vec!["rm", "--force", "--volumes"];
+        arguments.extend(ids.iter().map(String::as_str));
+        if let Err(error) = self.try_cli(&arguments) {
+            let there = self.containers();
+            let left: Vec<&String> = ids.iter().filter(|id| there.contains(id)).collect();
+            if !left.is_empty() {
+                eprintln!("left behind on {:?}: {left:?}: {error}", self.kind);
+            }
         }
     }
 }
@@ -198,7 +202,7 @@ impl Scene<'_> {
         let layer = directory.path().join("layer.tar").display().to_string();
         let base = engine.cli(&["create", "--network=none", IMAGE, "true"]);
         engine.cli(&["export", "--output", &layer, &base]);
-        engine.remove(&base);
+        engine.remove(&[base]);
         // Not `commit`: Podman 4.3 does not understand the docker command line's request for it.
         let changes: Vec<_> =
             labels.iter().map(|(key, value)| format!("--change=LABEL {key}={value}")).collect();
@@ -237,9 +241,7 @@ impl Deref for Scene<'_> {
 
 impl Drop for Scene<'_> {
     fn drop(&mut self) {
-        for id in self.containers.borrow().iter() {
-            self.engine.remove(id);
-        }
+        self.engine.remove(&self.containers.borrow());
         for id in self.images.borrow().iter() {
             let _ = self.engine.try_cli(&["rmi", "--force", id]);
         }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long a command may take unless the test says otherwise.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// How long the pipes of an ended program may stay open.
 const LAST_WORDS: Duration = Duration::from_secs(5);

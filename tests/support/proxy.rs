@@ -177,7 +177,7 @@ impl Proxy {
     #[track_caller]
     pub(crate) fn wait_for(&self, method: &str, pattern: &str, times: usize) {
         let what = format!("{method} {pattern} is asked {times} times");
-        wait_until(Duration::from_secs(30), &what, || self.count(method, pattern) >= times);
+        wait_until(Duration::from_mins(1), &what, || self.count(method, pattern) >= times);
     }
 
     /// Every request that changes something names a container by its full id, none removes volumes, and none forces.

@@ -152,7 +152,7 @@ impl Feed {
     }
 
     pub(crate) fn wait_for_reader(&self) {
-        wait_until(Duration::from_secs(10), "somebody reads the events", || self.readers() > 0);
+        wait_until(Duration::from_mins(1), "somebody reads the events", || self.readers() > 0);
     }
 
     /// Ends the stream for everyone who reads it.

@@ -331,7 +331,7 @@ impl Writer {
     #[track_caller]
     pub(crate) fn wait_for_writes(&self, more: u64) {
         let goal = self.writes() + more;
-        wait_until(Duration::from_secs(20), "the writer goes on writing", || self.writes() >= goal);
+        wait_until(Duration::from_mins(1), "the writer goes on writing", || self.writes() >= goal);
     }
 }
 

@@ -103,6 +103,7 @@ impl Surroundings {
                     .collect(),
             },
             paths: self.paths.clone(),
+            running: Arc::clone(&all.running),
             systems: self.systems.iter().map(|system| system.around(container)).collect(),
             drains: all
                 .drains

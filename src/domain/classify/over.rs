@@ -36,7 +36,11 @@ pub(super) fn judge(
     if let Some(limit) = over.max_age.filter(|limit| age > *limit) {
         signs.push(Evidence::TooOld { age, limit });
     }
-    if !signs.is_empty() || (over.when_not_running && !state.holds_processes()) {
+    if over.when_not_running && !state.holds_processes() {
+        signs.insert(0, unclaimed);
+        return (Status::Orphaned, signs);
+    }
+    if !signs.is_empty() {
         signs.push(unclaimed);
         return (Status::Orphaned, signs);
     }

@@ -1,6 +1,7 @@
 //! When an unclaimed container is over, for systems in which being unclaimed proves nothing: a scanner keeps no sessions,
 //! and its neighbour's scan may be at work right now.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +43,12 @@ impl BindPattern {
                 matches_component(&text(pattern), &text(component))
             });
         fits.then(|| components.iter().collect::<std::path::PathBuf>().to_string_lossy().into_owned())
+    }
+}
+
+impl fmt::Display for BindPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

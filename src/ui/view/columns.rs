@@ -27,6 +27,8 @@ const LEAVE: [Column; 9] = [
 ];
 /// What the reason keeps for itself before columns leave.
 const ROOM_FOR_REASON: u16 = 22;
+/// And before columns that are nice to have join in.
+const MUCH_ROOM_FOR_REASON: u16 = 44;
 const NAME: (u16, u16) = (22, 38);
 
 /// The columns that fit, each with its width.
@@ -50,8 +52,11 @@ impl Columns {
             columns.iter().map(|column| fixed(*column).unwrap_or(name) + 2).sum()
         };
         for column in LEAVE {
-            if used(&columns, name) + ROOM_FOR_REASON <= available {
-                break;
+            let extra = matches!(column, Column::Past | Column::Memory | Column::Cpu);
+            let room = if extra { MUCH_ROOM_FOR_REASON } else { ROOM_FOR_REASON };
+            if used(&columns, name) + room <= available {
+                // The next to leave may ask for less.
+                continue;
             }
             // Long names are cut before the more telling columns leave.
             let over = (used(&columns, name) + ROOM_FOR_REASON).saturating_sub(available);

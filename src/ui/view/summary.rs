@@ -45,7 +45,9 @@ pub(super) fn draw(model: &Model, summary: &Summary, area: Rect, buffer: &mut Bu
     if summary.cancelled {
         head.push(("It was broken off: what had not begun was left alone.".to_owned(), Role::Warning));
     }
-    let high = cells(summary.outcomes.len() * 2 + head.len() + 4).min(area.height.saturating_sub(2)).max(6);
+    let steps = summary.outcomes.iter().filter(|o| next_step(o.ending, o.evidence_missing).is_some()).count();
+    let high =
+        cells(summary.outcomes.len() + steps + head.len() + 4).min(area.height.saturating_sub(2)).max(6);
     let inside = dialog::open(model, &title, wide, high, area, buffer);
     for (index, (line, role)) in head.iter().enumerate() {
         put(buffer, inside.x, inside.y + cells(index), inside.width, line, theme.style(*role));
