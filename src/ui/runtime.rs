@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::message::{Effect, Message};
-use super::model::Model;
+use super::model::{Layer, Model};
 use super::surface::{Screen, Surface};
 use super::update::update;
 use super::view::view;
@@ -134,11 +134,19 @@ impl Runner {
         while !self.over {
             let frame_due = last_frame + self.world.frame_floor;
             if dirty && Instant::now() >= frame_due {
+                if unseen_plan(model) && screen.surface().discard_typed() {
+                    screen.forget();
+                    if let Ok(size) = screen.surface().size() {
+                        self.take(screen, model, Message::Resize { width: size.width, height: size.height });
+                    }
+                }
                 let drawn =
                     screen.draw((model.width, model.height), |area, buffer| view(model, area, buffer));
                 if drawn.is_err() {
                     // Nobody can look any more. What is in flight is still finished.
                     self.take(screen, model, Message::HungUp);
+                } else {
+                    self.take(screen, model, Message::Drawn);
                 }
                 last_frame = Instant::now();
                 dirty = false;
@@ -246,4 +254,9 @@ fn heard(event: Event) -> Option<Message> {
         },
         Event::Key(_) | Event::FocusGained | Event::FocusLost => None,
     }
+}
+
+/// Whether a plan is about to be seen for the first time. What was typed before that was not meant for it.
+fn unseen_plan(model: &Model) -> bool {
+    matches!(model.layers.last(), Some(Layer::Preview(preview)) if !preview.is_drawn())
 }

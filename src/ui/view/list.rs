@@ -168,6 +168,11 @@ fn draw_emptiness(model: &Model, area: Rect, buffer: &mut Buffer) {
             format!("Nothing fits the filter `{}`.", model.list.filter.text()),
             format!("{} rows are hidden; Esc clears the filter.", model.list.total),
         ],
+        Some(seen)
+            if seen.snapshot.engine.unusable(model.now, model.setup.policy.max_evidence_age).is_some() =>
+        {
+            vec!["The last answer showed nothing, and it no longer holds; see above.".to_owned()]
+        }
         Some(seen) => advised(seen),
     };
     let room = usize::from(area.width.saturating_sub(2));
