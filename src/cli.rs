@@ -3,6 +3,7 @@
 mod act;
 mod dashboard;
 mod demo;
+mod dirs;
 mod doctor;
 mod log;
 mod manual;
@@ -33,6 +34,7 @@ use crate::domain::profile::{Query, StoreKind};
 use crate::domain::span::parse_span;
 use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
+use crate::folders::FolderFault;
 use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
@@ -141,6 +143,8 @@ enum Command {
     MayStart(may_start::MayStartArguments),
     /// Show what was done here: by whom, when, why, and what came of it
     Log(log::LogArguments),
+    /// List the folders that sandboxes left behind, and move them to a trash folder beside them
+    Dirs(dirs::DirsArguments),
     /// Check engine, profiles, session databases, rights and terminal, one line each, with the fix
     Doctor(doctor::DoctorArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
@@ -183,6 +187,8 @@ enum Trouble {
     NoSuchCommand(String),
     #[error(transparent)]
     Target(#[from] targets::TargetFault),
+    #[error(transparent)]
+    Folders(#[from] FolderFault),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
     #[error(
@@ -198,6 +204,7 @@ impl Trouble {
             Self::Runtime(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
+            | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
             | Self::Demo(_)
             | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
             _ => Outcome::Usage,
@@ -277,6 +284,7 @@ fn run_in(
     };
     let outcome = match &command {
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
+        Command::Dirs(arguments) => runtime.block_on(dirs::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
         Command::Reconcile(arguments) => runtime.block_on(reconcile::run(arguments, &house)),
         Command::Stop(arguments) => runtime.block_on(targets::stop(arguments, &house)),

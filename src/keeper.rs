@@ -4,12 +4,14 @@
 //! goes out; each item then passes the protocol by itself, side by side with others, and one that fails stops none.
 
 mod check;
+mod folders;
 mod journal;
 mod lock;
 mod outcome;
 mod protocol;
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,7 @@ use crate::environment::Environment;
 use crate::state::{ItemRecord, PlanRecord, State, StateFault, Step};
 use crate::watch::WatchedSystem;
 use check::Checker;
+pub use folders::FolderOutcome;
 use journal::Journal;
 pub use lock::{KeeperLock, LockFault};
 pub use outcome::{Ending, ItemOutcome, Progress};
@@ -272,7 +275,10 @@ impl Keeper {
             };
             let ended = removal.carry_out().await;
             let mut reason = ended.reason;
-            let line = format!("{}: {reason}", ended.ending.as_str());
+            let mut line = format!("{}: {reason}", ended.ending.as_str());
+            if ended.ending == Ending::Removed && !item.binds.is_empty() {
+                let _ = write!(line, "; left behind: {}", item.binds.join(", "));
+            }
             if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
                 reason = format!("{reason} (and it could not be journalled: {fault})");
             }

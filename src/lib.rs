@@ -8,6 +8,7 @@
 //!   [`domain::plan()`] turns verdicts and an intent into a plan.
 //! - [`profiles`] and [`config`] say what to look for and by which rules.
 //! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
+//! - [`folders`] finds what sandboxes leave on the disk.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
 //! - [`advice`] has the words for whoever sees a host for the first time, or sees nothing on it.
 //! - [`demo`] is a made-up host to try all of it on, and [`engine::sim`] the engine under it.
@@ -21,6 +22,7 @@ pub mod document;
 pub mod domain;
 pub mod engine;
 pub mod environment;
+pub mod folders;
 pub mod keeper;
 pub mod profiles;
 pub mod sessions;

@@ -20,7 +20,7 @@ use crate::text::{clean, fit};
 use crate::watch::Observer;
 
 /// How long a second keeper waits for the first.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
 
@@ -220,7 +220,11 @@ impl<'a> Site<'a> {
     }
 }
 
-async fn keeper(house: &House, endpoint: &Endpoint, patience: Duration) -> Result<Keeper, Trouble> {
+pub(super) async fn keeper(
+    house: &House,
+    endpoint: &Endpoint,
+    patience: Duration,
+) -> Result<Keeper, Trouble> {
     let settings = &house.settings;
     let who = who(&house.environment);
     let told = |held: &crate::keeper::LockFault| complain(&format!("waiting: {held}"));
@@ -235,7 +239,7 @@ async fn keeper(house: &House, endpoint: &Endpoint, patience: Duration) -> Resul
     Ok(keeper)
 }
 
-fn can_ask() -> bool {
+pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
@@ -290,6 +294,11 @@ async fn confirmed(plan: &Plan) -> bool {
     } else {
         "yes".to_owned()
     };
+    typed(&phrase).await
+}
+
+/// Whether the operator types exactly this.
+pub(super) async fn typed(phrase: &str) -> bool {
     write(&format!("Type `{phrase}` to carry this out, anything else to leave it: "));
     let typed = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

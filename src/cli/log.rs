@@ -41,9 +41,10 @@ pub(super) fn run(arguments: &LogArguments, house: &House) -> Result<Outcome, Tr
 
 fn line(entry: &LogEntry) -> String {
     let id: String = entry.container.chars().take(12).collect();
+    let id = if id.is_empty() { id } else { format!(" ({id})") };
     let outcome = entry.outcome.as_deref().unwrap_or("unfinished");
     let line = format!(
-        "{}  {}  {}  {} ({id})  {}: {}  ->  {outcome}",
+        "{}  {}  {}  {}{id}  {}: {}  ->  {outcome}",
         entry.at, entry.who, entry.intent, entry.name, entry.action, entry.reason
     );
     clean(&line).into_owned()

@@ -7,13 +7,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::act::{Pass, Site, Wish};
-use super::output::{complain, write, write_json};
+use super::output::{complain, in_lines, write, write_json};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Reconcile};
 use crate::domain::span::parse_span;
 use crate::domain::verdict::Brake;
 use crate::domain::{Status, SystemName, plan};
 use crate::keeper::{Ending, ItemOutcome, Manner};
+use crate::text::clean;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
@@ -76,6 +77,8 @@ pub(super) struct OutcomeReport<'a> {
     action: Action,
     result: Ending,
     reason: &'a str,
+    /// Folders of the host that a removed container left behind.
+    left_behind: &'a [String],
     duration_ms: u64,
 }
 
@@ -104,6 +107,7 @@ impl<'a> From<&'a ItemOutcome> for OutcomeReport<'a> {
             action: item.action,
             result: outcome.ending,
             reason: &outcome.reason,
+            left_behind: outcome.left_behind(),
             duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -185,9 +189,23 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
             true,
         );
     } else {
-        write(&format!("{}\n", Summary::of(&pass.outcomes).sentence()));
+        write(&summary(&pass.outcomes));
     }
     Ok(if pass.interrupted && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
+}
+
+/// The counts, and the folders that stay.
+pub(super) fn summary(outcomes: &[ItemOutcome]) -> String {
+    let mut lines = vec![Summary::of(outcomes).sentence()];
+    for outcome in outcomes {
+        let name = &outcome.item.name;
+        let folders = outcome.left_behind().iter();
+        lines.extend(folders.map(|folder| clean(&format!("left behind by {name}: {folder}")).into_owned()));
+    }
+    if lines.len() > 1 {
+        lines.push("hint: `sandkeeper dirs` lists folders that no container has any more".to_owned());
+    }
+    in_lines(&lines)
 }
 
 /// Passes again and again until nothing drains any more. What is told is the last word on each container. Between two

@@ -160,7 +160,7 @@ async fn act(
         let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
         write_json(&Report { dry_run: common.dry_run, outcomes, summary }, true);
     } else {
-        write(&format!("{}\n", summary.sentence()));
+        write(&super::reconcile::summary(&pass.outcomes));
     }
     // Whoever names a container and does not get it has not got what he asked for.
     Ok(if kept && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })

@@ -142,6 +142,8 @@ pub struct Item {
     pub state: Option<ContainerState>,
     /// The run it was in.
     pub started_at: Option<Timestamp>,
+    /// Folders of the host that are mounted into it, and stay when it goes.
+    pub binds: Vec<String>,
     /// The config hash it was found outdated against, if it was.
     pub expected_hash: Option<String>,
     /// What would be done.
@@ -214,6 +216,7 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
                 status: verdict.status,
                 state: container.map(|container| container.state.clone()),
                 started_at: container.and_then(Container::started_at),
+                binds: container.map(binds_of).unwrap_or_default(),
                 expected_hash: verdict.evidence.iter().find_map(|reason| match reason {
                     Evidence::ConfigOutdated { expected, .. } => Some(expected.clone()),
                     _ => None,
@@ -224,6 +227,10 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
         })
         .collect();
     Plan { made_at: now, intent: intent.clone(), items, brakes }
+}
+
+fn binds_of(container: &Container) -> Vec<String> {
+    container.mounts.iter().filter(|mount| mount.kind == "bind").map(|mount| mount.source.clone()).collect()
 }
 
 fn concerns(intent: &Intent, verdict: &Verdict) -> bool {

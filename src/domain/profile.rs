@@ -210,6 +210,8 @@ pub struct Profile {
     pub persistence: Persistence,
     /// How long they may be quiet.
     pub lifetime: Lifetime,
+    /// Where the system keeps a folder for each of its sandboxes, by what its store tells.
+    pub folders: Option<Template>,
     /// Names of containers, as templates: while one of them runs, so does whatever this one belongs to.
     pub companions: Vec<Template>,
     /// What shows that an unclaimed container is over; without it being unclaimed is enough.

@@ -62,6 +62,13 @@ pub struct ItemOutcome {
     pub duration: Duration,
 }
 
+impl ItemOutcome {
+    /// The folders of the host that a removed container leaves behind.
+    pub fn left_behind(&self) -> &[String] {
+        if self.ending == Ending::Removed { &self.item.binds } else { &[] }
+    }
+}
+
 /// What happens while a plan is carried out. `index` is the item's place in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {

@@ -58,6 +58,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
             |RawPersistence { label, bind_on, default }| Persistence { label, bind_on, default },
         ),
         lifetime: rules.lifetime.map(|lifetime| checker.lifetime(lifetime)).transpose()?.unwrap_or_default(),
+        folders: rules.folders.as_ref().map(|folders| checker.root(&folders.root)).transpose()?,
         companions: rules
             .companions
             .iter()
@@ -250,6 +251,20 @@ impl Checker<'_> {
         };
         let default = self.span("rules.lifetime.default", raw.default.as_ref())?;
         Ok(Lifetime { label: raw.label, file, default })
+    }
+
+    /// Folders are moved away from there, so it must lie well below what is not the system's.
+    fn root(&self, raw: &Spanned<String>) -> Result<Template, DocumentError> {
+        let root = self.template("rules.folders.root", raw, STORE_PLACEHOLDERS)?;
+        let text = raw.get_ref();
+        let below =
+            text.strip_prefix("{store.folder}/").is_some_and(|below| !below.trim_matches('/').is_empty());
+        if !below || text.split('/').any(|part| part == "..") {
+            let what = format!("`{text}` is not a folder below the store's");
+            let fix = "write one, such as \"{store.folder}/sandboxes\"";
+            return Err(self.document.error(raw.span(), "rules.folders.root", what, fix));
+        }
+        Ok(root)
     }
 
     fn over(&self, raw: &RawOver, captures: &[String]) -> Result<Over, DocumentError> {

@@ -65,6 +65,7 @@ pub(super) struct RawRules {
     pub(super) over: Option<RawOver>,
     #[serde(default)]
     pub(super) companions: Vec<Spanned<String>>,
+    pub(super) folders: Option<RawFolders>,
     pub(super) config_hash: Option<RawHash>,
     #[serde(default)]
     pub(super) image_drift: bool,
@@ -86,6 +87,12 @@ pub(super) struct RawLifetime {
     pub(super) file: Option<Spanned<String>>,
     pub(super) key: Option<String>,
     pub(super) default: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFolders {
+    pub(super) root: Spanned<String>,
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +68,17 @@ async fn root_of(address: &Address) -> Result<PathBuf, &'static str> {
         Ok(_) => Err("the engine runs outside of this container, and its files are not seen from here"),
         Err(_) => Err("the engine's socket did not answer"),
     }
+}
+
+/// Whether a path leads to the same folder for the engine as for us; the error says why that cannot be told.
+pub(crate) async fn is_shared(address: &Address, path: &Path) -> Result<(), String> {
+    let root = root_of(address).await?;
+    let theirs = root.join(path.strip_prefix("/").unwrap_or(path));
+    let identity = |path: &Path| path.symlink_metadata().map(|found| (found.dev(), found.ino())).ok();
+    if identity(&theirs) == identity(path) {
+        return Ok(());
+    }
+    Err(format!("{} is another folder for the engine than it is here", path.display()))
 }
 
 fn fact(root: &Path, path: &str) -> PathFact {

@@ -84,6 +84,7 @@ fn profile(name: &str) -> Profile {
         home: None,
         persistence: Persistence { default: true, ..Persistence::default() },
         lifetime: Lifetime::default(),
+        folders: None,
         companions: Vec::new(),
         over: None,
         config_hash: None,

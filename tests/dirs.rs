@@ -1,0 +1,289 @@
+//! The folders that sandboxes leave behind: named when a sandbox goes, listed while nobody has them, and moved away only by a
+//! step of its own that can be taken back.
+
+#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use support::engine::RealEngine;
+use support::hermes::HermesHome;
+use support::native::{Host, container};
+use support::program::Finished;
+use support::rows::{Row, row};
+use support::scripted::Behaviour;
+use support::systems::{SystemsHost, expect_result};
+use support::{seconds, wait_until};
+
+/// A Hermes home with these sandbox folders, each with a file of 2,000 bytes, unchanged for a day.
+fn home_with(host: &Host, sandboxes: &[&str]) -> HermesHome {
+    let home = HermesHome::create(host.home.path().join(".hermes"));
+    home.session("s1", 86_400.0);
+    home.end("s1", "user_exit", 80_000.0);
+    for name in sandboxes {
+        let folder = root(&home).join(name);
+        fs::create_dir_all(folder.join("home/deep")).unwrap();
+        fs::create_dir_all(folder.join("workspace")).unwrap();
+        fs::write(folder.join("home/deep/notes"), [b'x'; 2000]).unwrap();
+        age(&folder);
+    }
+    home
+}
+
+fn root(home: &HermesHome) -> PathBuf {
+    home.folder().join("sandboxes/docker")
+}
+
+/// Makes everything in a folder a day old.
+fn age(path: &Path) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            age(&entry.unwrap().path());
+        }
+    }
+    File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_hours(24)).unwrap();
+}
+
+fn lasting(folder: &Path) -> Row {
+    row("hermes-01234567")
+        .label("hermes-agent", "1")
+        .mount(&folder.join("home").display().to_string(), "/root")
+}
+
+fn listed(host: &Host) -> Value {
+    host.sandkeeper(["dirs", "--json"]).run().expect_exit(0).json()
+}
+
+fn names(report: &Value) -> Vec<String> {
+    let folders = report["leftovers"].as_array().unwrap().iter();
+    let name = |each: &Value| Path::new(each["path"].as_str().unwrap()).file_name().unwrap().to_owned();
+    folders.map(|each| name(each).into_string().unwrap()).collect()
+}
+
+fn trash(host: &Host, arguments: &[&str]) -> Finished {
+    host.sandkeeper([&["dirs", "trash"], arguments].concat()).run()
+}
+
+#[test]
+fn folders_without_a_container_are_listed_with_size_and_age() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["default", "old", "older"]);
+    symlink("/etc", root(&home).join("link")).unwrap();
+    fs::write(root(&home).join("file"), "x").unwrap();
+    host.engine.containers(&[lasting(&root(&home).join("default")), row("other")]);
+    let report = listed(&host);
+    assert_eq!(names(&report), ["old", "older"], "{report:#}");
+    let old = &report["leftovers"][0];
+    assert_eq!(
+        (&old["system"], &old["bytes"], &old["measured"]),
+        (&"hermes".into(), &2000.into(), &true.into())
+    );
+    assert_eq!(old["kept"], Value::Null, "{report:#}");
+    let table = host.sandkeeper(["dirs"]).run().expect_exit(0);
+    let table = table.expect_stdout("old  1.9 KiB, unchanged for 1d  [hermes]");
+    assert!(!table.stdout.contains("default"), "{table}");
+    // A container that does not run has its folders all the same, and so has a stranger's.
+    host.engine.containers(&[
+        lasting(&root(&home).join("default")).state("exited"),
+        row("other").mount(&root(&home).join("old/workspace/sub").display().to_string(), "/x"),
+        row("broad").mount(&root(&home).join("older").display().to_string(), "/y"),
+    ]);
+    assert_eq!(names(&listed(&host)), [""; 0]);
+    host.expect_only_looks();
+}
+
+#[test]
+fn what_somebody_may_need_stays() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old", "fresh"]);
+    fs::write(root(&home).join("fresh/home/deep/new"), "x").unwrap();
+    let report = listed(&host);
+    assert!(report["leftovers"][0]["kept"].as_str().unwrap().contains("within the grace"), "{report:#}");
+    assert_eq!(report["leftovers"][1]["kept"], Value::Null);
+
+    home.session("busy", 5.0);
+    let report = listed(&host);
+    for folder in report["leftovers"].as_array().unwrap() {
+        assert!(
+            folder["kept"].as_str().unwrap().contains("session busy is live and may need it"),
+            "{report:#}"
+        );
+    }
+    let finished = trash(&host, &["--yes"]).expect_exit(0);
+    assert!(
+        finished.stdout.contains("0 to move, 2 to keep") && root(&home).join("old").is_dir(),
+        "{finished}"
+    );
+
+    home.execute("DROP TABLE messages");
+    let report = listed(&host);
+    assert!(report["leftovers"][1]["kept"].as_str().unwrap().contains("could not be read"), "{report:#}");
+    trash(&host, &["--yes"]).expect_exit(0).expect_stdout("0 to move");
+    assert!(root(&home).join("old").is_dir());
+}
+
+#[test]
+fn moving_needs_the_typed_word_and_can_be_taken_back() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["one", "two"]);
+    trash(&host, &[]).expect_exit(2).expect_stderr("needs a confirmation");
+    host.sandkeeper(["--read-only", "dirs", "trash", "--yes"])
+        .run()
+        .expect_exit(1)
+        .expect_stderr("read-only");
+    for wrong in ["\n", "yes\n", "move 1\n"] {
+        let finished = host.sandkeeper(["dirs", "trash"]).typing(wrong).run();
+        assert!(finished.stdout.contains("Nothing was done"), "{finished}");
+    }
+    assert!(root(&home).join("one").is_dir() && root(&home).join("two").is_dir());
+
+    let finished = host.sandkeeper(["dirs", "trash"]).typing("move 2\n").run().expect_exit(0);
+    let finished = finished.expect_stdout("2 to move, 0 to keep");
+    assert!(finished.stdout.matches("moved to ").count() == 2, "{finished}");
+    let report = listed(&host);
+    assert_eq!(names(&report), [""; 0], "the trash is not a left-over folder: {report:#}");
+    let trashed: Vec<&str> =
+        report["trashed"].as_array().unwrap().iter().map(|each| each.as_str().unwrap()).collect();
+    assert_eq!(trashed.len(), 2);
+    for path in &trashed {
+        assert_eq!(Path::new(path).parent(), Some(root(&home).join(".sandkeeper-trash").as_path()));
+        assert_eq!(fs::read(Path::new(path).join("home/deep/notes")).unwrap().len(), 2000, "whole");
+    }
+    let log = host.sandkeeper(["log"]).run().expect_exit(0);
+    let log =
+        log.expect_stdout("/sandboxes/docker/one  move to trash: no container has it mounted  ->  moved to ");
+
+    // Deleting is another step, with another word.
+    host.sandkeeper(["dirs", "empty"]).run().expect_exit(2);
+    let finished = host.sandkeeper(["dirs", "empty"]).typing("move 2\n").run();
+    assert!(Path::new(trashed[0]).is_dir(), "{finished}");
+    host.sandkeeper(["dirs", "empty"]).typing("delete 2\n").run().expect_exit(0).expect_stdout(": deleted");
+    assert!(!Path::new(trashed[0]).exists() && root(&home).is_dir(), "{log}");
+    assert_eq!(host.sandkeeper(["log", "--json"]).run().json().as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn nothing_is_moved_that_is_not_listed() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old", "used"]);
+    host.engine.containers(&[lasting(&root(&home).join("used"))]);
+    let outside = host.home.path().join("precious");
+    fs::create_dir_all(&outside).unwrap();
+    age(&outside);
+    symlink(&outside, root(&home).join("link")).unwrap();
+    let inside = |name: &str| root(&home).join(name);
+    for path in [
+        outside.clone(),
+        inside("used"),
+        inside("link"),
+        inside("old/home"),
+        inside("../../.."),
+        inside("old/../../../../precious"),
+        inside(".sandkeeper-trash"),
+        root(&home),
+        PathBuf::from("/"),
+        PathBuf::from("old"),
+    ] {
+        let path = path.display().to_string();
+        trash(&host, &["--yes", &path])
+            .expect_exit(2)
+            .expect_stderr("is not one of the folders that sandboxes left behind");
+    }
+    assert!(outside.is_dir() && inside("used/home").is_dir() && inside("old/home").is_dir());
+    trash(&host, &["--yes", &inside("old").display().to_string()]).expect_exit(0);
+    assert!(!inside("old").exists() && inside("link").exists());
+}
+
+#[test]
+fn a_root_that_is_a_link_is_left_alone() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old"]);
+    let elsewhere = host.home.path().join("elsewhere");
+    fs::rename(root(&home), &elsewhere).unwrap();
+    symlink(&elsewhere, root(&home)).unwrap();
+    trash(&host, &["--yes"]).expect_exit(1).expect_stderr("is not a folder of its own");
+    assert!(elsewhere.join("old/home").is_dir());
+}
+
+#[test]
+fn without_every_containers_mounts_nothing_is_left_behind() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old"]);
+    host.engine.containers(&[row("one")]);
+    host.engine.on("GET", "/containers/*/json", Behaviour::error(500, "boom"));
+    trash(&host, &["--yes"]).expect_exit(4).expect_stderr("could not be inspected");
+    host.engine.on("GET", "/containers/json", Behaviour::error(500, "boom"));
+    trash(&host, &["--yes"]).expect_exit(4);
+    let port = support::port::to_socket(host.engine.socket());
+    host.engine.containers(&[]);
+    let far = host.home.sandkeeper(["--host", &port, "dirs", "trash", "--yes"]).run();
+    far.expect_exit(4).expect_stderr("reached over the network");
+    assert!(root(&home).join("old/home").is_dir());
+}
+
+#[test]
+fn a_container_that_comes_after_the_list_keeps_its_folder() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old"]);
+    let used = lasting(&root(&home).join("old"));
+    let (listed, inspected) = (used.listed(), used.inspect());
+    host.engine.on("GET", "/containers/*/json", Behaviour::json(&inspected));
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    host.engine.on(
+        "GET",
+        "/containers/json",
+        Behaviour::call(move |_| {
+            let first = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+            Behaviour::json(&if first { serde_json::json!([]) } else { serde_json::json!([listed]) })
+        }),
+    );
+    let finished = trash(&host, &["--yes"]).expect_exit(3);
+    let finished = finished.expect_stdout("1 to move").expect_stdout("left where it is: it is no longer");
+    assert!(root(&home).join("old/home").is_dir(), "{finished}");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_removed_sandbox_names_its_folders_in_the_summary_and_in_the_log() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    let home = HermesHome::create(host.home.path().join(".hermes"));
+    home.session("s1", 86_400.0);
+    home.end("s1", "user_exit", 80_000.0);
+    home.lifetime(1);
+    let id = home.lasting(&host.scene, "hermes-0a1b2c3d").running();
+    wait_until(seconds(60), "its lifetime is over", || {
+        container(&host.status(&[]), "hermes-0a1b2c3d")["status"] == "stale"
+    });
+    let listed = host.sandkeeper(&["dirs", "--json"]).run().expect_exit(0).json();
+    assert_eq!(listed["leftovers"].as_array().unwrap().len(), 0, "it still has a container: {listed:#}");
+    let finished = host.reconcile(&[]).expect_exit(0);
+    expect_result(&finished, "hermes-0a1b2c3d", "removed", "");
+    assert!(!host.exists(&id));
+    let folder = home.folder().join("sandboxes/docker/default");
+    let folders = [folder.join("home"), folder.join("workspace")].map(|path| path.display().to_string());
+    let mut said: Vec<String> = finished.json()["outcomes"][0]["left_behind"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|each| each.as_str().unwrap().to_owned())
+        .collect();
+    said.sort();
+    assert_eq!(said, folders);
+    let log = host.sandkeeper(&["log"]).run().expect_exit(0);
+    assert!(folders.iter().all(|folder| log.stdout.contains(folder)), "{log}");
+    let listed = host.sandkeeper(&["dirs", "--json"]).run().expect_exit(0).json();
+    assert_eq!(listed["leftovers"][0]["path"], folder.display().to_string(), "{listed:#}");
+
+    // The same in words, for a second one.
+    home.lasting(&host.scene, "hermes-11111111").exited();
+    let removed = host.sandkeeper(&["rm", "--yes", "hermes-11111111"]).run().expect_exit(0);
+    let removed = removed.expect_stdout(&format!("left behind by hermes-11111111: {}", folders[0]));
+    removed.expect_stdout("`sandkeeper dirs`");
+}
