@@ -3,6 +3,7 @@
 mod acts;
 mod judge;
 mod looks;
+mod memory;
 
 use std::io;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use crate::engine::EngineView;
 use crate::watch::{Watch, WatchedSystem};
 
 pub use acts::Hands;
+use memory::Memory;
 
 /// How often the time is told.
 const TICK: Duration = Duration::from_secs(1);
@@ -65,12 +67,13 @@ where
     let tasks = TaskTracker::new();
     let stop = CancellationToken::new();
     judge::spawn(&world, &tasks, &stop, messages.clone());
-    let mut runner =
-        Runner { world, messages, tasks, stop, log: None, work: CancellationToken::new(), over: false };
-    runner.recall_last_look();
+    let memory = Memory::begin(&world, &tasks, messages.clone());
+    let work = CancellationToken::new();
+    let mut runner = Runner { world, messages, tasks, stop, memory, log: None, work, over: false };
     let result = runner.turn(screen, input, inbox, &mut model).await;
     // The operator has looked until now.
-    runner.remember(Vec::new());
+    runner.memory.remember(Vec::new());
+    drop(runner.memory);
     runner.stop.cancel();
     if let Some(log) = runner.log.take() {
         log.abort();
@@ -87,6 +90,7 @@ struct Runner {
     messages: mpsc::Sender<Message>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    memory: Memory,
     log: Option<AbortHandle>,
     work: CancellationToken,
     over: bool,
@@ -228,7 +232,7 @@ impl Runner {
             Effect::Inspect(id) => self.inspect(id),
             Effect::Recall(id) => self.recall(id),
             Effect::Sample(id) => self.sample(id),
-            Effect::Remember(changes) => self.remember(changes),
+            Effect::Remember(changes) => self.memory.remember(changes),
         }
     }
 

@@ -46,7 +46,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Observed(observation) => observed::observe(model, &observation, &mut effects),
         Message::LastLook(look) => {
             model.last_look = Some(look);
-            observed::tell_since_last_look(model);
+            observed::tell_since_last_look(model, &mut effects);
         }
         Message::Progress(progress) => {
             let now = model.now;

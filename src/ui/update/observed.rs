@@ -39,7 +39,7 @@ pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mu
                 model.toast(sentence, changes.is_alarming());
             }
         } else {
-            tell_since_last_look(model);
+            tell_since_last_look(model, effects);
         }
         if !model.setup.read_only && !changes.remembered.is_empty() {
             effects.push(Effect::Remember(changes.remembered));
@@ -141,8 +141,9 @@ impl Changes {
     }
 }
 
-/// Tells what is different from what the operator saw last time, once both are known.
-pub(super) fn tell_since_last_look(model: &mut Model) {
+/// Tells what is different from what the operator saw last time, once both are known. What has gone since is written
+/// down as gone, so that it is told once.
+pub(super) fn tell_since_last_look(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(observation) = &model.observation else { return };
     if observation.snapshot.engine.at.is_none() {
         return;
@@ -161,7 +162,17 @@ pub(super) fn tell_since_last_look(model: &mut Model) {
             None => new += 1,
         }
     }
-    let changes = Changes { became, new, gone: old.len(), lost: 0, remembered: Vec::new() };
+    let gone = old.keys().map(|id| Remembered {
+        id: (*id).clone(),
+        name: String::new(),
+        status: None,
+        reason: "it was gone at the next look".to_owned(),
+    });
+    let remembered: Vec<Remembered> = gone.collect();
+    let changes = Changes { became, new, gone: remembered.len(), lost: 0, remembered: Vec::new() };
+    if !model.setup.read_only && !remembered.is_empty() {
+        effects.push(Effect::Remember(remembered));
+    }
     let ago = elapsed(at, model.now).map_or_else(|| "a while".to_owned(), |age| Span(age).to_string());
     if let Some(sentence) = changes.sentence(false) {
         model.toast(format!("since you last looked, {ago} ago: {sentence}"), false);
