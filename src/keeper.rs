@@ -219,6 +219,9 @@ impl Keeper {
         if let Some(why) = snapshot.engine.unusable(now, self.policy.max_evidence_age) {
             return Err(KeeperFault::NoEvidence(why.to_string()));
         }
+        if snapshot.host.identity != self.host {
+            return Err(KeeperFault::NoEvidence("the plan was made for another engine".to_owned()));
+        }
         let intent = plan.intent().clone();
         let items = plan.into_items();
         let numbers = self.begin(&intent, &items).await?;

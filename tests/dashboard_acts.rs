@@ -248,6 +248,11 @@ fn what_was_done_and_seen_is_remembered() {
     let terminal = host.dashboard(&[]);
     terminal.wait_for("since you last looked").wait_for("1 new, 1 gone");
     terminal.quit();
+    // It is told once.
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("newcomer").type_keys("jl").wait_for("end of the log").quit();
+    let said = String::from_utf8_lossy(&terminal.raw_bytes()).into_owned();
+    assert!(!said.contains("since you last looked"), "{terminal}");
 }
 
 #[test]

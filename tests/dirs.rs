@@ -43,7 +43,9 @@ fn root(home: &HermesHome) -> PathBuf {
 /// Makes everything in a folder a day old.
 fn age(path: &Path) {
     if path.is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| age(&entry.unwrap().path()));
+        for entry in fs::read_dir(path).unwrap() {
+            age(&entry.unwrap().path());
+        }
     }
     File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_hours(24)).unwrap();
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in tests a surprise should end the test")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -250,7 +251,7 @@ fn checksums_are_written_when_pictures_are_taken_anew() {
     let mut lines = String::new();
     for (name, _) in pictures().iter().filter(|(name, _)| *name != "tour") {
         let read = |end: &str| std::fs::read(folder().join(format!("{name}.{end}"))).unwrap();
-        lines += &format!("{:016x} {:016x} {name}\n", sum(&read("svg")), sum(&read("png")));
+        writeln!(lines, "{:016x} {:016x} {name}", sum(&read("svg")), sum(&read("png"))).unwrap();
     }
     std::fs::write(folder().join("checksums"), lines).unwrap();
 }

@@ -302,14 +302,14 @@ fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timest
 
 /// The mass-orphan brake. A system without a store has no database that could be the wrong one, but what it was given may
 /// be on a disk that is not mounted. When the store claims
-/// not one of the system's containers, outdated ones count too: nothing else would stop a wrong database from letting
+/// not one of the system's containers, outdated and draining ones count too: nothing else would stop a wrong database from letting
 /// them all go.
 fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
     let has_store = system.profile.has_store();
     let nothing_is_claimed = verdicts.iter().all(|verdict| verdict.claims.total == 0);
     let unclaimed = |verdict: &&Verdict| match verdict.status {
         Status::Orphaned => has_store || matches!(verdict.evidence.first(), Some(Evidence::PathGone(_))),
-        Status::Stale => has_store && nothing_is_claimed,
+        Status::Stale | Status::Draining => has_store && nothing_is_claimed,
         _ => false,
     };
     let orphaned = verdicts.iter().filter(unclaimed).count();

@@ -247,9 +247,13 @@ fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
     }
 }
 
-/// The brake is for bulk only: a container the operator named is not a mass.
+/// The brake is for bulk and for what goes by itself: a container the operator named just now is not a mass.
 fn held_brakes(verdicts: &Verdicts, intent: &Intent) -> Vec<Brake> {
-    let Intent::Reconcile(reconcile) = intent else { return Vec::new() };
+    let reconcile = match intent {
+        Intent::Reconcile(reconcile) => reconcile,
+        Intent::Evict(_) => return verdicts.brakes.clone(),
+        _ => return Vec::new(),
+    };
     let orphaned: usize = verdicts.brakes.iter().map(|brake| brake.orphaned).sum();
     if reconcile.override_brake == Some(orphaned) { Vec::new() } else { verdicts.brakes.clone() }
 }
@@ -308,15 +312,18 @@ fn decide(
         Intent::ForceRemove(_) => (Action::ForceRemove, Reason::Asked),
         Intent::Drain(_) => keep(deciding()),
         Intent::Evict(_) if verdict.status != Status::Draining => keep(deciding()),
-        Intent::Evict(_) if running && auto_remove => keep(Reason::AutoRemove),
-        Intent::Evict(_) => (removal, deciding()),
+        Intent::Evict(_) => match brake_on(verdict, brakes) {
+            Some(brake) => keep(Reason::Braked(brake)),
+            None if running && auto_remove => keep(Reason::AutoRemove),
+            None => (removal, deciding()),
+        },
         Intent::Reconcile(reconcile) => {
             let removable = matches!(verdict.status, Status::Stale | Status::Orphaned | Status::Draining);
             if !removable {
                 return keep(deciding());
             }
-            if let Some(brake) = brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)) {
-                return keep(Reason::Braked(brake.clone()));
+            if let Some(brake) = brake_on(verdict, brakes) {
+                return keep(Reason::Braked(brake));
             }
             if verdict.status == Status::Orphaned && running && !reconcile.include_running_orphans {
                 return keep(Reason::RunningOrphan(container.state.clone()));
@@ -327,6 +334,10 @@ fn decide(
             (removal, deciding())
         }
     }
+}
+
+fn brake_on(verdict: &Verdict, brakes: &[Brake]) -> Option<Brake> {
+    brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)).cloned()
 }
 
 /// A stop or a forced removal may end live sessions, but only exactly those the operator counted. A command that runs

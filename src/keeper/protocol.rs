@@ -79,7 +79,7 @@ impl Removal<'_> {
         self.write_down_first_step().await?;
         let work = self.turn().await?;
         self.go_on()?;
-        self.tell(Progress::Begun { index: self.index }).await;
+        self.tell(Progress::Begun { index: self.index });
         let container = self.check(self.item.action, self.item.started_at).await?;
         let run = container.started_at();
         match self.item.action {
@@ -165,7 +165,7 @@ impl Removal<'_> {
     /// Step 7. Waits for the answer however long it takes within grace and margin; when none comes, the outcome is
     /// unknown and nothing more is done. Says whether the journal knows that it stopped.
     async fn stop(&self, id: &ContainerId, container: &Container) -> Result<Result<(), StateFault>, Ended> {
-        self.tell(Progress::Stopping { index: self.index, grace: self.grace }).await;
+        self.tell(Progress::Stopping { index: self.index, grace: self.grace });
         let mut stopped = self.control.stop(id, self.grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
             // Podman does not stop what is paused. Docker does, and there it never runs on.
@@ -256,7 +256,7 @@ impl Removal<'_> {
 
     /// Steps 9 and 10. The next one may begin while this one is confirmed.
     async fn remove(&self, id: &ContainerId, force: bool, work: SemaphorePermit<'_>) -> Result<Ended, Ended> {
-        self.tell(Progress::Removing { index: self.index }).await;
+        self.tell(Progress::Removing { index: self.index });
         let removed = if force { self.control.force_remove(id).await } else { self.control.remove(id).await };
         drop(work);
         let complaint = match removed {
@@ -316,9 +316,9 @@ impl Removal<'_> {
         }
     }
 
-    async fn tell(&self, progress: Progress) {
-        // Nobody needs to listen.
-        let _ = self.progress.send(progress).await;
+    /// Nobody needs to listen, and whoever is slow must not stand between a check and its step.
+    fn tell(&self, progress: Progress) {
+        let _ = self.progress.try_send(progress);
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn divide(width: u16, height: u16, wants: Wants) -> Areas {
     }
     let room = bottom - top;
     let detail = if wants.detail_focused {
-        (room * 3 / 4).max(room.min(3))
+        (room / 4 * 3).max(room.min(3))
     } else if room >= LEAST_LIST + 6 {
         (room / 3).max(5)
     } else {

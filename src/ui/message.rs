@@ -47,6 +47,8 @@ pub enum Message {
     },
     /// So late is it now.
     Tick(Timestamp),
+    /// The screen shows everything that was taken in so far.
+    Drawn,
     /// The selection has rested for a moment.
     Settled(u64),
     /// The host was looked at.

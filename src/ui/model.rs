@@ -117,7 +117,10 @@ pub struct Model {
     /// Whether the program is to end.
     pub ending: bool,
     pub(super) last_look: Option<LastLook>,
-    pub(super) evictions: HashMap<ContainerId, Timestamp>,
+    /// Containers that could not be evicted, until when they are left alone, and how often that was tried.
+    pub(super) evictions: HashMap<ContainerId, (Timestamp, u32)>,
+    /// Whether marks are being taken away right now.
+    pub(super) undraining: bool,
     pub(super) sample_next: usize,
 }
 
@@ -144,6 +147,7 @@ impl Model {
             ending: false,
             last_look: None,
             evictions: HashMap::new(),
+            undraining: false,
             sample_next: 0,
         };
         for warning in model.setup.warnings.clone() {

@@ -9,7 +9,7 @@ use tui_input::Input;
 
 use super::message::Observation;
 use crate::domain::evidence::plural;
-use crate::domain::plan::{Action, Intent, Item, Plan, Reason};
+use crate::domain::plan::{Action, Intent, Item, Plan, Reason, Reconcile};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::{Policy, Verdicts, plan};
 
@@ -71,6 +71,7 @@ pub struct Preview {
     snapshot: Arc<Snapshot>,
     verdicts: Arc<Verdicts>,
     readable_from: Option<Timestamp>,
+    drawn: bool,
 }
 
 impl Preview {
@@ -86,7 +87,18 @@ impl Preview {
             snapshot: Arc::clone(&observation.snapshot),
             verdicts: Arc::clone(&observation.verdicts),
             readable_from: None,
+            drawn: false,
         }
+    }
+
+    /// Takes note that the operator can see it.
+    pub(super) fn was_drawn(&mut self) {
+        self.drawn = true;
+    }
+
+    /// Whether the operator can see it as it is.
+    pub fn is_drawn(&self) -> bool {
+        self.drawn
     }
 
     /// Plans again on newer facts. If that is another plan, the operator has to read it before he can confirm it.
@@ -96,6 +108,7 @@ impl Preview {
             self.typed = Input::default();
             self.notice = Some("The host has changed, and so has this plan: read it again.".to_owned());
             self.readable_from = Some(now + TIME_TO_READ);
+            self.drawn = false;
         }
         self.plan = newer;
         self.snapshot = Arc::clone(&observation.snapshot);
@@ -110,7 +123,8 @@ impl Preview {
         policy: &Policy,
         now: Timestamp,
     ) {
-        *self = Self { scroll: self.scroll, ..Self::new(intent, observation, policy, now) };
+        let (scroll, readable_from) = (self.scroll, self.readable_from);
+        *self = Self { scroll, readable_from, ..Self::new(intent, observation, policy, now) };
     }
 
     /// The plan, for showing.
@@ -134,6 +148,8 @@ impl Preview {
             None
         } else if ended > 0 {
             Some(format!("end {ended} live"))
+        } else if let Intent::Reconcile(Reconcile { override_brake: Some(behind), .. }) = self.intent {
+            Some(format!("past the brake {behind}"))
         } else if matches!(self.intent, Intent::ForceRemove(_)) {
             Some(format!("force {changes}"))
         } else if changes > MANY {
@@ -165,7 +181,8 @@ impl Preview {
         if self.plan.has_expired(now) {
             return Some(Refusal::NoEvidence("the facts behind this plan are too old".to_owned()));
         }
-        if self.readable_from.is_some_and(|from| now < from) {
+        // A key that was on its way before the plan was on screen says nothing about it.
+        if !self.drawn || self.readable_from.is_some_and(|from| now < from) {
             return Some(Refusal::JustChanged);
         }
         match self.phrase() {
@@ -216,6 +233,17 @@ impl Preview {
             }
         }
         let mut sentences = Vec::new();
+        let free = |item: &&Item| {
+            let verdict = self.verdicts.containers.iter().find(|v| v.subject.id() == item.id.as_ref());
+            item.action == Action::Drain && verdict.is_some_and(|verdict| !verdict.is_in_use())
+        };
+        let at_once = self.plan.items().iter().filter(free).count();
+        if at_once > 0 {
+            sentences.push(format!(
+                "removed as soon as it is drained, because nobody is live in it: {at_once} {}",
+                plural(at_once, "container")
+            ));
+        }
         if containers > 0 {
             let whose = if containers == 1 { "the container" } else { "the containers" };
             sentences.push(format!("lost: everything written inside {whose}, outside of mounts"));

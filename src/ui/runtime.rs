@@ -3,6 +3,7 @@
 mod acts;
 mod judge;
 mod looks;
+mod memory;
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::message::{Effect, Message};
-use super::model::Model;
+use super::model::{Layer, Model};
 use super::surface::{Screen, Surface};
 use super::update::update;
 use super::view::view;
@@ -28,6 +29,7 @@ use crate::engine::EngineView;
 use crate::watch::{Watch, WatchedSystem};
 
 pub use acts::Hands;
+use memory::Memory;
 
 /// How often the time is told.
 const TICK: Duration = Duration::from_secs(1);
@@ -65,12 +67,13 @@ where
     let tasks = TaskTracker::new();
     let stop = CancellationToken::new();
     judge::spawn(&world, &tasks, &stop, messages.clone());
-    let mut runner =
-        Runner { world, messages, tasks, stop, log: None, work: CancellationToken::new(), over: false };
-    runner.recall_last_look();
+    let memory = Memory::begin(&world, &tasks, messages.clone());
+    let work = CancellationToken::new();
+    let mut runner = Runner { world, messages, tasks, stop, memory, log: None, work, over: false };
     let result = runner.turn(screen, input, inbox, &mut model).await;
     // The operator has looked until now.
-    runner.remember(Vec::new());
+    runner.memory.remember(Vec::new());
+    drop(runner.memory);
     runner.stop.cancel();
     if let Some(log) = runner.log.take() {
         log.abort();
@@ -87,6 +90,7 @@ struct Runner {
     messages: mpsc::Sender<Message>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    memory: Memory,
     log: Option<AbortHandle>,
     work: CancellationToken,
     over: bool,
@@ -134,11 +138,19 @@ impl Runner {
         while !self.over {
             let frame_due = last_frame + self.world.frame_floor;
             if dirty && Instant::now() >= frame_due {
+                if unseen_plan(model) && screen.surface().discard_typed() {
+                    screen.forget();
+                    if let Ok(size) = screen.surface().size() {
+                        self.take(screen, model, Message::Resize { width: size.width, height: size.height });
+                    }
+                }
                 let drawn =
                     screen.draw((model.width, model.height), |area, buffer| view(model, area, buffer));
                 if drawn.is_err() {
                     // Nobody can look any more. What is in flight is still finished.
                     self.take(screen, model, Message::HungUp);
+                } else {
+                    self.take(screen, model, Message::Drawn);
                 }
                 last_frame = Instant::now();
                 dirty = false;
@@ -220,7 +232,7 @@ impl Runner {
             Effect::Inspect(id) => self.inspect(id),
             Effect::Recall(id) => self.recall(id),
             Effect::Sample(id) => self.sample(id),
-            Effect::Remember(changes) => self.remember(changes),
+            Effect::Remember(changes) => self.memory.remember(changes),
         }
     }
 
@@ -246,4 +258,9 @@ fn heard(event: Event) -> Option<Message> {
         },
         Event::Key(_) | Event::FocusGained | Event::FocusLost => None,
     }
+}
+
+/// Whether a plan is about to be seen for the first time. What was typed before that was not meant for it.
+fn unseen_plan(model: &Model) -> bool {
+    matches!(model.layers.last(), Some(Layer::Preview(preview)) if !preview.is_drawn())
 }

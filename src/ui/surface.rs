@@ -18,6 +18,8 @@ pub trait Surface: Backend {
     fn resume(&mut self) -> io::Result<()>;
     /// Listens to the mouse, or does not.
     fn mouse(&mut self, on: bool) -> io::Result<()>;
+    /// Forgets what was typed and has not been read yet; says whether the size may have changed meanwhile.
+    fn discard_typed(&mut self) -> bool;
     /// Whether nobody can look any more.
     fn is_gone(&self) -> bool;
 }
@@ -37,6 +39,10 @@ impl Surface for TestBackend {
 
     fn mouse(&mut self, _: bool) -> io::Result<()> {
         Ok(())
+    }
+
+    fn discard_typed(&mut self) -> bool {
+        false
     }
 
     fn is_gone(&self) -> bool {

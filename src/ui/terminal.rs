@@ -2,10 +2,11 @@
 
 use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
 };
 use crossterm::style::ResetColor;
 use crossterm::terminal::{
@@ -94,6 +95,18 @@ impl Surface for Terminal {
         } else {
             execute!(io::stdout(), DisableMouseCapture)
         }
+    }
+
+    fn discard_typed(&mut self) -> bool {
+        let mut resized = false;
+        while crossterm::event::poll(Duration::ZERO).unwrap_or(false) {
+            match crossterm::event::read() {
+                Ok(Event::Resize(..)) => resized = true,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        resized
     }
 
     fn is_gone(&self) -> bool {

@@ -20,6 +20,9 @@ use crate::domain::evidence::plural;
 use crate::engine::LogLine;
 use crate::keeper::{Ending, ItemOutcome};
 
+/// No screen is larger than this, whatever a terminal says.
+const LARGEST: u16 = 1000;
+
 /// Takes a message in and says what is to be done.
 pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     let mut effects = Vec::new();
@@ -29,15 +32,21 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Click { column, row } => on_click(model, column, row),
         Message::Wheel(rows) => on_wheel(model, rows),
         Message::Resize { width, height } => {
-            model.width = width;
-            model.height = height;
+            model.width = width.min(LARGEST);
+            model.height = height.min(LARGEST);
+        }
+        Message::Drawn => {
+            if let Some(Layer::Preview(preview)) = model.layers.last_mut() {
+                preview.was_drawn();
+            }
+            return effects;
         }
         Message::Tick(now) => on_tick(model, now, &mut effects),
         Message::Settled(generation) => on_settled(model, generation, &mut effects),
         Message::Observed(observation) => observed::observe(model, &observation, &mut effects),
         Message::LastLook(look) => {
             model.last_look = Some(look);
-            observed::tell_since_last_look(model);
+            observed::tell_since_last_look(model, &mut effects);
         }
         Message::Progress(progress) => {
             let now = model.now;
@@ -47,13 +56,19 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::WorkEnded(result) => on_work_ended(model, result, &mut effects),
         Message::Unfinished(sentence) => model.toast(format!("unfinished: {sentence}"), true),
-        Message::Undrained(result) => match result {
-            Ok(count) => {
-                model.toast(format!("{count} {} no longer draining", plural(count, "container")), false);
-                effects.push(Effect::Refresh);
+        Message::Undrained(result) => {
+            model.undraining = false;
+            if model.ending && model.work.is_none() {
+                effects.push(Effect::Quit);
             }
-            Err(why) => model.toast(why, true),
-        },
+            match result {
+                Ok(count) => {
+                    model.toast(format!("{count} {} no longer draining", plural(count, "container")), false);
+                    effects.push(Effect::Refresh);
+                }
+                Err(why) => model.toast(why, true),
+            }
+        }
         Message::Logged(id, lines) => {
             if model.detail.of.as_ref() == Some(&id) {
                 on_logged(model, lines);
@@ -220,6 +235,7 @@ fn on_work_ended(model: &mut Model, result: Result<Vec<ItemOutcome>, String>, ef
     effects.push(Effect::Refresh);
     let summary = Summary::new(&work, result);
     if work.by_itself {
+        observed::pause_evictions(model, &work);
         tell_eviction(model, &summary);
     } else if !model.ending {
         // Below an open dialog there is no place to be read; there it goes on top.
@@ -243,8 +259,11 @@ fn tell_eviction(model: &mut Model, summary: &Summary) {
     if gone > 0 {
         model.toast(format!("{gone} drained {} removed", plural(gone, "container")), false);
     }
-    for outcome in summary.outcomes.iter().filter(|outcome| outcome.ending == Ending::Failed) {
-        model.toast(format!("{} could not be removed: {}", outcome.item.name, outcome.reason), true);
+    let left =
+        |outcome: &&ItemOutcome| matches!(outcome.ending, Ending::Failed | Ending::Rescued | Ending::Skipped);
+    for outcome in summary.outcomes.iter().filter(left) {
+        let (name, reason) = (&outcome.item.name, &outcome.reason);
+        model.toast(format!("drained {name} was not removed ({}): {reason}", outcome.ending.as_str()), true);
     }
 }
 
@@ -253,6 +272,8 @@ fn end(model: &mut Model, effects: &mut Vec<Effect>) {
     let again = model.ending;
     model.ending = true;
     match &mut model.work {
+        // The answer about the marks is worth the moment.
+        None if model.undraining => {}
         None => effects.push(Effect::Quit),
         Some(work) => {
             if !again {

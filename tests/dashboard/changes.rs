@@ -52,6 +52,13 @@ fn what_changed_since_the_last_look_is_told_once() {
         statuses: vec![(id_of("box"), Status::Active), (id_of("other"), Status::Idle)],
     }));
     desk.shows("since you last looked, 3h ago: 1 became idle, 1 gone");
+    let gone = desk.effects.iter().any(|effect| match effect {
+        Effect::Remember(changes) => {
+            changes.iter().any(|change| change.id == id_of("other") && change.status.is_none())
+        }
+        _ => false,
+    });
+    assert!(gone, "what has gone is written down, or it would be told again");
 }
 
 #[test]

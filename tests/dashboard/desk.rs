@@ -67,6 +67,7 @@ impl Desk {
 
     pub(crate) fn take(&mut self, message: Message) -> &mut Self {
         self.effects.extend(update(&mut self.model, message));
+        update(&mut self.model, Message::Drawn);
         self
     }
 

@@ -1,7 +1,9 @@
 //! Acting: the only place of the dashboard that can make a keeper. It exists only for as long as a plan takes, so that
 //! others can act meanwhile.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,6 +13,7 @@ use super::{Runner, Systems};
 use crate::domain::{Policy, Verdict};
 use crate::engine::Endpoint;
 use crate::keeper::{ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner};
+use crate::state::State;
 use crate::ui::message::Message;
 use crate::ui::preview::Confirmed;
 
@@ -75,13 +78,16 @@ impl Runner {
         let messages = self.messages.clone();
         self.work = CancellationToken::new();
         let cancel = self.work.clone();
+        let work = self.tasks.spawn(async move {
+            let (kit, systems) = begun?;
+            carry_out(&kit, confirmed, systems, &cancel).await.map_err(|fault| fault.to_string())
+        });
         self.tasks.spawn(async move {
-            let result = match begun {
-                Err(why) => Err(why),
-                Ok((kit, systems)) => {
-                    carry_out(&kit, confirmed, systems, &cancel).await.map_err(|fault| fault.to_string())
-                }
-            };
+            // Whatever happens to the work, the dashboard must hear that it is over.
+            let result = work.await.unwrap_or_else(|_| {
+                Err("a bug in sandkeeper ended it half-way; `sandkeeper log` shows how far it came"
+                    .to_owned())
+            });
             let _ = messages.send(Message::WorkEnded(result)).await;
         });
     }
@@ -107,6 +113,12 @@ async fn carry_out(
 ) -> Result<Vec<ItemOutcome>, KeeperFault> {
     let keeper = kit.keeper().await?;
     let (plan, snapshot) = confirmed.into_parts();
+    let mut snapshot = Arc::unwrap_or_clone(snapshot);
+    // A mark may have been taken away while this waited for the lock; nobody can change marks without it.
+    snapshot.drains = match State::open_to_read(&kit.state_folder)? {
+        Some(state) => state.drains(&kit.endpoint.address.identity())?,
+        None => HashMap::new(),
+    };
     let (progress, mut events) = mpsc::channel(256);
     let messages = kit.messages.clone();
     let forward = async move {

@@ -1,13 +1,12 @@
-//! Looking closer at one container, and remembering what was seen. Nothing here can change the host.
+//! Looking closer at one container. Nothing here can change the host.
 
 use futures_util::StreamExt;
-use jiff::Timestamp;
 
 use super::Runner;
 use crate::domain::ContainerId;
 use crate::engine::document_lines;
-use crate::state::{Seen, State};
-use crate::ui::message::{LastLook, Message, Past, Remembered};
+use crate::state::State;
+use crate::ui::message::{Message, Past};
 
 /// How many lines of a log are asked for at first.
 const FIRST_LINES: usize = 1_000;
@@ -88,51 +87,6 @@ impl Runner {
             });
             let result = look_up.await.unwrap_or_else(|error| Err(error.to_string()));
             let _ = messages.send(Message::Recalled(id, result)).await;
-        });
-    }
-
-    /// Writes down what changed. What cannot be written is missing from the history, and from nothing else.
-    pub(super) fn remember(&mut self, changes: Vec<Remembered>) {
-        if self.world.hands.is_none() {
-            return;
-        }
-        let folder = self.world.state_folder.clone();
-        let host = self.host();
-        self.tasks.spawn_blocking(move || {
-            let seen: Vec<Seen> = changes
-                .into_iter()
-                .map(|change| Seen {
-                    id: change.id,
-                    name: change.name,
-                    status: change.status,
-                    reason: change.reason,
-                })
-                .collect();
-            let now = Timestamp::now();
-            if let Ok(mut state) = State::open(&folder) {
-                let _ = state.record_changes(&host, now, &seen);
-                let _ = state.set_last_look(&host, now);
-            }
-        });
-    }
-
-    /// Asks what the operator saw when he last looked, as soon as it is known which host this is.
-    pub(super) fn recall_last_look(&mut self) {
-        let messages = self.messages.clone();
-        let folder = self.world.state_folder.clone();
-        let mut snapshots = self.world.watch.snapshots.clone();
-        self.tasks.spawn(async move {
-            let known = snapshots.wait_for(|snapshot| snapshot.engine.at.is_some()).await;
-            let Ok(host) = known.map(|snapshot| snapshot.host.identity.clone()) else { return };
-            let look_up = tokio::task::spawn_blocking(move || -> Option<LastLook> {
-                let state = State::open_to_read(&folder).ok()??;
-                let at = state.last_look(&host).ok()?;
-                let statuses = state.last_statuses(&host).ok()?;
-                Some(LastLook { at, statuses })
-            });
-            if let Ok(Some(look)) = look_up.await {
-                let _ = messages.send(Message::LastLook(look)).await;
-            }
         });
     }
 

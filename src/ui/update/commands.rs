@@ -2,6 +2,7 @@
 
 use crate::domain::evidence::plural;
 use crate::domain::plan::{Intent, Reconcile, Targets};
+use crate::text::clean;
 use crate::ui::command::{Command, Effectiveness};
 use crate::ui::detail::Tab;
 use crate::ui::list::{Column, Key};
@@ -95,6 +96,10 @@ pub(super) fn run(model: &mut Model, command: Command, effects: &mut Vec<Effect>
         }
         Command::Palette => model.layers.push(Layer::Palette(Input::default(), 0)),
         Command::Help => model.layers.push(Layer::Help(0)),
+        // A keeper that stands still between a check and its step would take the step on old evidence.
+        Command::Suspend if model.work.is_some() || model.undraining => {
+            model.toast("not while something is being carried out", true);
+        }
         Command::Suspend => effects.push(Effect::Suspend),
         Command::Quit => super::end(model, effects),
         Command::Stop
@@ -205,13 +210,22 @@ fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
     };
     let shown: String = text.chars().take(12).collect();
     model.toast(format!("copied {shown}"), false);
-    effects.push(Effect::Copy(text));
+    // It may be pasted into a shell.
+    effects.push(Effect::Copy(clean(&text).into_owned()));
 }
 
 /// Opens the preview of an action, or says why it cannot be done. Nothing is done here.
 fn act(model: &mut Model, command: Command, effects: &mut Vec<Effect>) {
     let name = command.entry().name;
-    if let Some(why) = model.cannot_act() {
+    // What goes by itself must never keep the operator from taking its mark away.
+    let evicting = model.work.as_ref().is_some_and(|work| work.by_itself);
+    let why_not = if command == Command::Undrain && evicting {
+        effects.push(Effect::CancelWork);
+        None
+    } else {
+        model.cannot_act()
+    };
+    if let Some(why) = why_not {
         model.toast(format!("{name} is not possible now: {why}"), true);
         return;
     }
@@ -256,6 +270,7 @@ fn undrain(model: &mut Model, targets: &Targets, effects: &mut Vec<Effect>) {
     } else {
         let count = marked.len();
         model.toast(format!("taking the mark from {count} {}", plural(count, "container")), false);
+        model.undraining = true;
         effects.push(Effect::Undrain(marked));
     }
 }

@@ -12,9 +12,11 @@ use crate::domain::{ContainerId, Status, Verdicts, plan};
 use crate::ui::message::{Effect, Observation, Remembered};
 use crate::ui::model::{Layer, Model};
 use crate::ui::preview::Confirmed;
+use crate::ui::work::Work;
 
-/// What could not be evicted is tried again after this long.
+/// What could not be evicted is tried again after this long, and after twice as long each time it fails again.
 const EVICTION_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_EVICTION_PAUSE: Duration = Duration::from_secs(3600);
 
 pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>) {
     model.now = model.now.max(observation.at);
@@ -37,7 +39,7 @@ pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mu
                 model.toast(sentence, changes.is_alarming());
             }
         } else {
-            tell_since_last_look(model);
+            tell_since_last_look(model, effects);
         }
         if !model.setup.read_only && !changes.remembered.is_empty() {
             effects.push(Effect::Remember(changes.remembered));
@@ -139,8 +141,9 @@ impl Changes {
     }
 }
 
-/// Tells what is different from what the operator saw last time, once both are known.
-pub(super) fn tell_since_last_look(model: &mut Model) {
+/// Tells what is different from what the operator saw last time, once both are known. What has gone since is written
+/// down as gone, so that it is told once.
+pub(super) fn tell_since_last_look(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(observation) = &model.observation else { return };
     if observation.snapshot.engine.at.is_none() {
         return;
@@ -159,7 +162,17 @@ pub(super) fn tell_since_last_look(model: &mut Model) {
             None => new += 1,
         }
     }
-    let changes = Changes { became, new, gone: old.len(), lost: 0, remembered: Vec::new() };
+    let gone = old.keys().map(|id| Remembered {
+        id: (*id).clone(),
+        name: String::new(),
+        status: None,
+        reason: "it was gone at the next look".to_owned(),
+    });
+    let remembered: Vec<Remembered> = gone.collect();
+    let changes = Changes { became, new, gone: remembered.len(), lost: 0, remembered: Vec::new() };
+    if !model.setup.read_only && !remembered.is_empty() {
+        effects.push(Effect::Remember(remembered));
+    }
     let ago = elapsed(at, model.now).map_or_else(|| "a while".to_owned(), |age| Span(age).to_string());
     if let Some(sentence) = changes.sentence(false) {
         model.toast(format!("since you last looked, {ago} ago: {sentence}"), false);
@@ -168,11 +181,12 @@ pub(super) fn tell_since_last_look(model: &mut Model) {
 
 /// Containers that are marked for eviction and in which nobody lives any more go by themselves.
 fn evict(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>) {
-    if model.ending || model.cannot_act().is_some() {
+    if model.ending || model.undraining || model.cannot_act().is_some() {
         return;
     }
     let now = model.now;
-    model.evictions.retain(|_, tried| elapsed(*tried, now).is_some_and(|age| age < EVICTION_PAUSE));
+    let marked = &observation.snapshot.drains;
+    model.evictions.retain(|id, _| marked.contains_key(id));
     let free = observation
         .verdicts
         .containers
@@ -180,15 +194,24 @@ fn evict(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>
         .filter(|verdict| verdict.status == Status::Draining && !verdict.is_in_use());
     let ids: HashSet<ContainerId> = free
         .filter_map(|verdict| verdict.subject.id().cloned())
-        .filter(|id| !model.evictions.contains_key(id))
+        .filter(|id| model.evictions.get(id).is_none_or(|(until, _)| *until <= now))
         .collect();
     if ids.is_empty() {
         return;
     }
-    model.evictions.extend(ids.iter().map(|id| (id.clone(), now)));
     let intent = Intent::Evict(Targets { ids, even_if_live: None });
     let plan = plan(&observation.verdicts, &intent, &model.setup.policy, now);
     if let Some(confirmed) = Confirmed::by_mark(plan, Arc::clone(&observation.snapshot)) {
         begin(model, confirmed, effects);
+    }
+}
+
+/// Counts from the end of an attempt: what went is forgotten with its mark, what did not is left alone for a while.
+pub(super) fn pause_evictions(model: &mut Model, work: &Work) {
+    let now = model.now;
+    for id in work.tasks.iter().flatten().filter_map(|task| task.id.as_ref()) {
+        let tried = model.evictions.get(id).map_or(0, |(_, tried)| *tried);
+        let pause = EVICTION_PAUSE.saturating_mul(1 << tried.min(8)).min(LONGEST_EVICTION_PAUSE);
+        model.evictions.insert(id.clone(), (now + pause, tried + 1));
     }
 }

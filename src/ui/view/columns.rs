@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::domain::Status;
+use crate::domain::evidence::Evidence;
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
 use crate::text::{clean, width};
@@ -135,6 +136,8 @@ pub(super) fn of_container(column: Column, verdict: &Verdict, model: &Model) -> 
         Column::Age => age(container.map(|container| container.created_at), model.now),
         Column::Config if container.is_none() => String::new(),
         Column::Config if verdict.outdated => "old".to_owned(),
+        Column::Config if verdict.status == Status::Unknown => "?".to_owned(),
+        Column::Config if verdict.evidence.contains(&Evidence::ConfigUndecided) => "?".to_owned(),
         Column::Config => "current".to_owned(),
         Column::Cpu => usage(verdict, model, |trace| {
             let permille = trace.cpu_permille()?;
@@ -199,9 +202,16 @@ fn status(verdict: &Verdict) -> String {
     format!("{}{}", verdict.status, if outdated { ", old" } else { "" })
 }
 
+/// Whether something that could have named a session could not be read.
+pub(super) fn unread(verdict: &Verdict) -> bool {
+    verdict.evidence.iter().any(Evidence::is_unavailability)
+}
+
 pub(super) fn sessions(verdict: &Verdict) -> String {
     let claims = &verdict.claims;
     match (claims.live, claims.total) {
+        // What could not be read is not "none".
+        (0, _) if unread(verdict) => "?".to_owned(),
         (0, 0) => "none".to_owned(),
         (0, total) if claims.ended == total => format!("{total} ended"),
         (0, total) => format!("{total} quiet"),
@@ -209,7 +219,7 @@ pub(super) fn sessions(verdict: &Verdict) -> String {
     }
 }
 
-fn why(evidence: &[crate::domain::evidence::Evidence]) -> String {
+fn why(evidence: &[Evidence]) -> String {
     let reasons: Vec<String> =
         evidence.iter().take(2).map(|reason| clean(&reason.to_string()).into_owned()).collect();
     reasons.join("; ")

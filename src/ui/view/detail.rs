@@ -243,6 +243,14 @@ fn workspace(model: &Model, group: &Group) -> Vec<Line> {
 fn sessions(model: &Model, verdict: &Verdict) -> Vec<Line> {
     let theme = model.theme();
     let claims = &verdict.claims;
+    if claims.total == 0 && super::columns::unread(verdict) {
+        let why = verdict.evidence.iter().find(|reason| reason.is_unavailability());
+        let why = why.map(ToString::to_string).unwrap_or_default();
+        return vec![vec![(
+            format!("Who needs it cannot be told: {}", clean(&why)),
+            theme.style(Role::Danger),
+        )]];
+    }
     if claims.total == 0 {
         return vec![vec![("No session claims it.".to_owned(), theme.style(Role::Dim))]];
     }

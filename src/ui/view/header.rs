@@ -92,6 +92,10 @@ fn counts(model: &Model, short: bool) -> Vec<(String, Style)> {
             (count > 0).then(|| (format!("{count}{gap}{word}"), style))
         })
         .collect();
+    let limit = model.setup.policy.max_evidence_age;
+    if known.is_empty() && snapshot.engine.unusable(model.now, limit).is_some() {
+        return vec![("not known now".to_owned(), theme.style(Role::Danger))];
+    }
     if known.is_empty() { vec![("no sandboxes".to_owned(), theme.style(Role::Header))] } else { known }
 }
 

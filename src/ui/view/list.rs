@@ -5,10 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::columns::{Columns, of_container, of_group, of_lost};
+use super::detail::wrap;
 use super::{cells, put};
+use crate::advice::advice;
 use crate::domain::Status;
 use crate::text::clean;
 use crate::ui::list::{Column, Content, Key, Row};
+use crate::ui::message::Observation;
 use crate::ui::model::Model;
 use crate::ui::theme::Role;
 
@@ -154,26 +157,34 @@ fn draw_emptiness(model: &Model, area: Rect, buffer: &mut Buffer) {
     let lines: Vec<String> = match &model.observation {
         None => vec!["Looking at the host…".to_owned()],
         Some(seen) if seen.snapshot.engine.at.is_none() => {
-            let tried = seen.snapshot.engine.fault.as_deref().unwrap_or("it has not answered yet");
             let mut lines = vec!["Nothing can be said about this host until its engine answers.".to_owned()];
-            lines.extend(tried.split("; ").map(|part| format!("  {}", clean(part))));
+            lines.extend(advised(seen));
             lines.push(
                 "It is tried again and again; `sandkeeper demo` shows a made-up host meanwhile.".to_owned(),
             );
             lines
         }
         Some(_) if !model.list.filter.is_empty() => vec![
-            format!("Nothing fits the filter `{}`.", clean(model.list.filter.text())),
+            format!("Nothing fits the filter `{}`.", model.list.filter.text()),
             format!("{} rows are hidden; Esc clears the filter.", model.list.total),
         ],
-        Some(_) => vec![
-            "No container of a known system is on this engine.".to_owned(),
-            "Label yours, and they appear here:".to_owned(),
-            "  --label sandkeeper.managed=true --label sandkeeper.workspace=NAME".to_owned(),
-        ],
+        Some(seen)
+            if seen.snapshot.engine.unusable(model.now, model.setup.policy.max_evidence_age).is_some() =>
+        {
+            vec!["The last answer showed nothing, and it no longer holds; see above.".to_owned()]
+        }
+        Some(seen) => advised(seen),
     };
+    let room = usize::from(area.width.saturating_sub(2));
+    let lines: Vec<String> = lines.iter().flat_map(|line| wrap(&clean(line), room)).collect();
     let style = model.theme().style(Role::Text);
     for (index, line) in lines.iter().take(usize::from(area.height)).enumerate() {
         put(buffer, area.x + 1, area.y + cells(index), area.width.saturating_sub(2), line, style);
     }
+}
+
+/// What to do on a host on which something basic is missing.
+fn advised(seen: &Observation) -> Vec<String> {
+    let advice = advice(&seen.snapshot, &seen.verdicts);
+    advice.map(|advice| advice.text().lines().map(str::to_owned).collect()).unwrap_or_default()
 }

@@ -135,7 +135,12 @@ fn choices(preview: &Preview) -> Vec<String> {
             if preview.behind_the_brake() > 0 {
                 line.push_str("   f5 past the brake");
             }
-            vec![line]
+            let past = reconcile.override_brake.map(|behind| {
+                format!(
+                    "past the brake: {behind} containers that no session claims look like a wrong database"
+                )
+            });
+            past.into_iter().chain([line]).collect()
         }
         Intent::Stop(_) | Intent::ForceRemove(_) => preview
             .live_sessions_in_the_way()
