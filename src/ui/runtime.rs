@@ -35,6 +35,8 @@ use memory::Memory;
 const TICK: Duration = Duration::from_secs(1);
 /// How long the selection must rest before facts about it are fetched.
 const REST: Duration = Duration::from_millis(120);
+/// How long after the last change of size everything is drawn once more.
+const REST_AFTER_RESIZE: Duration = Duration::from_millis(300);
 /// The clean-up at the end waits this long for tasks that only look.
 const PATIENCE_AT_THE_END: Duration = Duration::from_millis(500);
 
@@ -134,6 +136,7 @@ impl Runner {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_frame = Instant::now() - self.world.frame_floor;
         let mut input_open = true;
+        let mut rest: Option<Instant> = None;
         let mut dirty = true;
         while !self.over {
             let frame_due = last_frame + self.world.frame_floor;
@@ -161,6 +164,7 @@ impl Runner {
                     if matches!(event, Event::Resize(..)) {
                         // Back to the size it had, too: what was cut off in between is gone.
                         screen.forget();
+                        rest = Some(Instant::now() + REST_AFTER_RESIZE);
                     }
                     heard(event)
                 } else {
@@ -184,6 +188,12 @@ impl Runner {
                     Some(if gone { Message::HungUp } else { Message::Tick(Timestamp::now()) })
                 }
                 () = tokio::time::sleep_until(frame_due), if dirty => continue,
+                () = tokio::time::sleep_until(rest.unwrap_or(frame_due)), if rest.is_some() => {
+                    // A terminal may still have been moving its lines about while the first picture was drawn.
+                    rest = None;
+                    screen.forget();
+                    None
+                }
             };
             dirty = true;
             if let Some(message) = message {

@@ -73,3 +73,10 @@ pub(crate) use on_both_engines;
 pub(crate) fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
+
+/// Held while a process or a terminal is made: until it is marked as its own, a descriptor of the one would be inherited by
+/// the other, and a terminal that somebody else still holds never hangs up.
+pub(crate) fn one_process_at_a_time() -> std::sync::MutexGuard<'static, ()> {
+    static MAKING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    MAKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

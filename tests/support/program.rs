@@ -186,7 +186,9 @@ impl Program<'_> {
         let mut command = self.command();
         let shown = format!("sandkeeper {}", self.arguments.join(OsStr::new(" ")).display());
         let began = Instant::now();
+        let making = super::one_process_at_a_time();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run `{shown}`: {error}"));
+        drop(making);
         let (sender, lines) = mpsc::channel();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {

@@ -18,9 +18,6 @@ use super::program::Program;
 /// How long the screen may take to show something: the machine may be slow and busy.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Only one terminal is made at a time: until it is marked so, its descriptor would be inherited by another's program.
-static MAKING: Mutex<()> = Mutex::new(());
-
 /// A key that has no character. A lone `Esc` is only told from the beginning of another key by the silence after it: wait
 /// for what it does before typing on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +127,7 @@ impl Terminal {
         builder.cwd(command.get_current_dir().unwrap());
         let shown: Vec<_> = command.get_args().map(|each| each.to_string_lossy().into_owned()).collect();
 
-        let making = MAKING.lock().unwrap();
+        let making = super::one_process_at_a_time();
         let pair = native_pty_system().openpty(size(rows, columns)).unwrap();
         let unused = settings(&*pair.master);
         let mut output = pair.master.try_clone_reader().unwrap();
@@ -283,6 +280,7 @@ impl Terminal {
     /// Sends a signal by its short name, such as `TERM`.
     #[track_caller]
     pub(crate) fn signal(&self, name: &str) -> &Self {
+        let _making = super::one_process_at_a_time();
         let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.id())).status().unwrap();
         assert!(sent.success(), "cannot send {name}\n{self}");
         self

@@ -16,7 +16,7 @@ use crate::ui::work::Work;
 
 /// What could not be evicted is tried again after this long, and after twice as long each time it fails again.
 const EVICTION_PAUSE: Duration = Duration::from_secs(30);
-const LONGEST_EVICTION_PAUSE: Duration = Duration::from_secs(3600);
+const LONGEST_EVICTION_PAUSE: Duration = Duration::from_hours(1);
 
 pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>) {
     model.now = model.now.max(observation.at);
