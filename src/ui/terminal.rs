@@ -2,11 +2,10 @@
 
 use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
 };
 use crossterm::style::ResetColor;
 use crossterm::terminal::{
@@ -18,6 +17,7 @@ use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::surface::Surface;
@@ -97,16 +97,8 @@ impl Surface for Terminal {
         }
     }
 
-    fn discard_typed(&mut self) -> bool {
-        let mut resized = false;
-        while crossterm::event::poll(Duration::ZERO).unwrap_or(false) {
-            match crossterm::event::read() {
-                Ok(Event::Resize(..)) => resized = true,
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-        resized
+    fn has_unread(&self) -> bool {
+        ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
     }
 
     fn is_gone(&self) -> bool {
