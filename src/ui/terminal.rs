@@ -102,6 +102,9 @@ impl Surface for Terminal {
     }
 
     fn is_gone(&self) -> bool {
+        if !TAKEN.load(Ordering::SeqCst) {
+            return true;
+        }
         let input = io::stdin();
         let mut watched = [PollFd::new(&input, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -119,6 +122,10 @@ impl Backend for Terminal {
     where
         I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
+        if !TAKEN.load(Ordering::SeqCst) {
+            // Something panicked and gave the terminal back. It is not ours to draw on any more.
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         // A terminal that knows this shows whole frames only; the others ignore it.
         queue!(self.backend, BeginSynchronizedUpdate)?;
         self.backend.draw(content)?;

@@ -180,11 +180,20 @@ pub(super) fn of_group(column: Column, group: &Group, now: Timestamp) -> String 
     match column {
         Column::Status => group.worst.map(|status| status.to_string()).unwrap_or_default(),
         Column::State if group.containers > 0 => format!("{} up", group.up),
-        Column::Sessions if group.containers > 0 => format!("{} live", group.live),
+        Column::Sessions if group.containers > 0 => live_in(group),
         Column::Idle => age(group.quiet_since, now),
         Column::Age => age(group.oldest, now),
         Column::Why if group.folded => format!("{} hidden", group.containers),
         _ => String::new(),
+    }
+}
+
+/// How many sessions are live in a workspace, as far as could be read.
+pub(super) fn live_in(group: &Group) -> String {
+    match (group.live, group.unread) {
+        (0, true) => "? live".to_owned(),
+        (live, true) => format!("{live}+ live"),
+        (live, false) => format!("{live} live"),
     }
 }
 
