@@ -40,6 +40,10 @@ use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
 use crate::watch::{Observer, WatchedSystem};
 
+/// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
+/// the others waiting, and whatever waits is a fact that grows old.
+const READS_AT_ONCE: usize = 4;
+
 /// How a command ended. The numbers are the program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -266,7 +270,10 @@ fn run_in(
         _ => None,
     };
     let house = House { environment, settings, library, demo };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(READS_AT_ONCE)
+        .enable_all()
+        .build()?;
     if let Some(name) = tried {
         let outcome = runtime.block_on(try_profile::run(&name, house));
         runtime.shutdown_background();

@@ -148,7 +148,7 @@ pub enum Inspected {
     #[default]
     NotNeeded,
     /// The engine answered.
-    Facts(Inspection),
+    Facts(Box<Inspection>),
     /// The engine did not answer, or not intelligibly.
     Failed(String),
 }

@@ -169,7 +169,7 @@ impl EngineView {
         for exec_id in &exec_ids {
             inspection.running_execs += usize::from(self.exec_runs(exec_id).await?);
         }
-        container.inspected = Inspected::Facts(inspection);
+        container.inspected = Inspected::Facts(Box::new(inspection));
         Ok(Some(Arc::new(container)))
     }
 

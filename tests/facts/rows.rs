@@ -46,7 +46,7 @@ pub(crate) fn bare(name: &str) -> Sandbox {
         state: ContainerState::Running,
         created_at: ago("2h"),
         mounts: Arc::default(),
-        inspected: Inspected::Facts(inspection),
+        inspected: Inspected::Facts(Box::new(inspection)),
     };
     Sandbox { container, image: None, tag: None }
 }
