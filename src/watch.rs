@@ -9,6 +9,7 @@ mod engine;
 mod images;
 mod marks;
 pub(crate) mod paths;
+pub(crate) mod place;
 mod sessions;
 
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
 use marks::MarkReader;
-use sessions::{SessionWatcher, Wanted};
+use sessions::{SessionWatcher, SystemReading, Wanted};
 
 /// How often to look.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,8 @@ struct Desk {
     marks: MarkReader,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
+    /// How long a disk may take to answer.
+    patience: Duration,
 }
 
 impl Observer {
@@ -98,6 +101,7 @@ impl Observer {
                 clock: ClockWatch::default(),
                 marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
+                patience: budget,
             },
             sessions,
         }
@@ -114,7 +118,7 @@ impl Observer {
         if self.desk.finds_applications(&engine) {
             systems = self.sessions.observe().await;
         }
-        self.desk.assemble(&engine, &systems)
+        self.desk.assemble(&engine, systems).await
     }
 
     /// Where the engine was looked for without success, in the last look.
@@ -156,8 +160,9 @@ impl Observer {
             }
             loop {
                 desk.finds_applications(&engine_in.borrow());
-                let snapshot =
-                    desk.assemble(&engine_in.borrow_and_update(), &sessions_in.borrow_and_update());
+                let (engine, systems) =
+                    (engine_in.borrow_and_update().clone(), sessions_in.borrow_and_update().clone());
+                let snapshot = desk.assemble(&engine, systems).await;
                 if snapshot_out.send(Arc::new(snapshot)).is_err() {
                     return;
                 }
@@ -208,11 +213,18 @@ impl Desk {
     }
 
     /// Puts the parts together and leaves out systems of which there is no trace.
-    fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
+    async fn assemble(&mut self, engine: &EngineFacts, mut systems: Vec<SystemReading>) -> Snapshot {
         // A mark that cannot be read lets nothing go that would otherwise stay.
         let marks = self.marks.read(&engine.host.identity);
         let marks_fault = marks.as_ref().err().map(ToString::to_string);
-        let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
+        systems.retain(|system| system.has_trace || engine.shows(&system.facts.profile));
+        // Without an engine there is nothing that a store could be wrong about.
+        if engine.endpoint.is_some() {
+            for SystemReading { facts, .. } in &mut systems {
+                facts.stores = engine.place.doubt(std::mem::take(&mut facts.stores), self.patience).await;
+            }
+        }
+        let kept = systems.iter();
         Snapshot {
             host: engine.host.clone(),
             engine: engine.rows.clone(),

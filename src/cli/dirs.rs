@@ -19,7 +19,8 @@ use crate::engine::{Endpoint, EngineView};
 use crate::folders::{FolderFault, Leftover, Root, leftovers, roots, trashed};
 use crate::keeper::{FolderOutcome, KeeperFault};
 use crate::text::clean;
-use crate::watch::{Observer, paths};
+use crate::watch::Observer;
+use crate::watch::place::Place;
 
 const QUESTIONS_AT_ONCE: usize = 16;
 
@@ -87,9 +88,10 @@ async fn find(house: &House, observer: &mut Observer) -> Result<Found, Trouble> 
     let roots = roots(&snapshot, policy, now);
     let mounted = mounted(house, &endpoint, &snapshot).await.map_err(no_evidence)?;
     let (mut found, mut in_trash) = (Vec::new(), Vec::new());
+    let place = Place::of(&endpoint.address).await;
     for root in &roots {
         // Containers of an engine elsewhere may have folders of the same names.
-        paths::is_shared(&endpoint.address, &root.path).await.map_err(no_evidence)?;
+        place.shares(&root.path).map_err(no_evidence)?;
         found.extend(leftovers(root, &mounted, policy, now)?);
         in_trash.extend(trashed(root)?);
     }

@@ -210,6 +210,8 @@ pub struct StoreFacts {
     pub path: String,
     /// Whether anything was found there at all.
     pub exists: bool,
+    /// Whether the operator named it. One that was found may be another machine's.
+    pub named: bool,
     /// Which file it was read from, as device and inode. A plan holds only for the file it was made on.
     pub file: Option<(u64, u64)>,
     /// What the wildcards of the path pattern stood for, and `folder`, where it is.

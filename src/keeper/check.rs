@@ -16,6 +16,7 @@ use crate::domain::snapshot::{DrainMark, PathFact, Snapshot, StoreFacts, SystemF
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
+use crate::watch::place::Place;
 use crate::watch::{WatchedSystem, paths};
 
 /// What a check found.
@@ -165,8 +166,8 @@ impl Checker {
     /// What is at the host paths that the verdict on this container depends on.
     async fn fresh_paths(&self, container: &Container) -> HashMap<String, PathFact> {
         let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
-        let address = &self.engine.endpoint().address;
-        paths::look_up(address, profiles, std::iter::once(container), self.patience).await
+        let place = Place::of(&self.engine.endpoint().address).await;
+        paths::look_up(&place, profiles, std::iter::once(container), self.patience).await
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
@@ -243,7 +244,8 @@ impl Checker {
         let mut stores = self.stores.lock().await;
         if stores.began.is_none_or(|began| began < asked) {
             self.waiting.gather(stores.began).await;
-            stores.read(&self.planned, self.patience).await;
+            let place = Place::of(&self.engine.endpoint().address).await;
+            stores.read(&self.planned, place, self.patience).await;
         }
         Arc::clone(&stores.around)
     }
@@ -279,7 +281,7 @@ fn same_files(planned: &[StoreFacts], fresh: &[StoreFacts]) -> Vec<StoreFacts> {
 }
 
 impl FreshStores {
-    async fn read(&mut self, planned: &Arc<Surroundings>, patience: Duration) {
+    async fn read(&mut self, planned: &Arc<Surroundings>, place: Place, patience: Duration) {
         self.began = Some(Instant::now());
         if let Some(mut sets) = self.sets.take() {
             let (known, planned) = (self.facts.clone(), Arc::clone(planned));
@@ -288,7 +290,8 @@ impl FreshStores {
                     Some(set) => set.read_anew(),
                     None => StoreSet::stuck(known),
                 };
-                let facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
+                let mut facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
+                place.cast_doubt(facts.iter_mut().flatten());
                 let around = around(&planned, &facts);
                 (sets, facts, around)
             });

@@ -114,6 +114,7 @@ impl FileStores {
 
     /// Takes a store up, unless another path has led to it already: its sessions would claim everything twice.
     fn meet(&mut self, mut located: Located) {
+        let named = !self.named.is_empty();
         let (rule, queries, limits) = (self.rule, &self.queries, self.limits);
         let real = |path: &Path| path.canonicalize().ok();
         let same = |known: &PathBuf| {
@@ -131,6 +132,7 @@ impl FileStores {
                 rule,
                 path: located.path.display().to_string(),
                 exists: true,
+                named,
                 file: None,
                 captures: located.captures,
                 lifetime: None,

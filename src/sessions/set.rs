@@ -82,7 +82,8 @@ impl StoreSet {
                     set.applications.extend(places.into_iter().map(|place| {
                         let reader = HttpReader::new(http.clone(), place, key.clone(), limits);
                         let facts = faulty(rule, reader.url(), &StoreFault::NoneFound);
-                        let facts = StoreFacts { sessions: Reading::default(), ..facts };
+                        let facts =
+                            StoreFacts { sessions: Reading::default(), named: reader.is_named(), ..facts };
                         Application { wanted: reader.is_named(), reader, facts }
                     }));
                 }
@@ -186,6 +187,7 @@ pub(super) fn faulty(rule: usize, path: &str, fault: &StoreFault) -> StoreFacts 
         rule,
         path: path.to_owned(),
         exists: !matches!(fault, StoreFault::NoneFound),
+        named: false,
         file: None,
         captures: BTreeMap::new(),
         lifetime: None,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use super::images::{ImageCache, is_image_id};
+use super::place::Place;
 use super::{Backoff, Cadence, paths};
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
@@ -28,6 +29,8 @@ pub struct EngineFacts {
     pub host: Host,
     /// Where it answers; `None` until it has.
     pub endpoint: Option<Endpoint>,
+    /// Where its files are.
+    pub(super) place: Place,
     /// Its containers.
     pub rows: Reading<Vec<Row>>,
     /// Its images.
@@ -146,8 +149,8 @@ impl EngineWatcher {
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
         let containers = || ours.iter().map(|(_, container)| container.as_ref());
-        let address = &engine.endpoint().address;
-        let paths = paths::look_up(address, self.profiles.iter(), containers(), remaining(deadline) / 2);
+        let place = &self.facts.place;
+        let paths = paths::look_up(place, self.profiles.iter(), containers(), remaining(deadline) / 2);
         let images = self.images.look_up(&engine, deadline, containers());
         let (images, paths) = tokio::join!(images, paths);
         Ok((rows, images, paths))
@@ -162,6 +165,7 @@ impl EngineWatcher {
                 self.attempts.clear();
                 self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
                 self.facts.endpoint = Some(engine.endpoint().clone());
+                self.facts.place = Place::of(&engine.endpoint().address).await;
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];
