@@ -322,6 +322,7 @@ impl Checker<'_> {
         let queries = queries.get_ref().iter().map(|query| Query {
             name: query.name.clone(),
             requires: query.requires.clone(),
+            absent: query.absent.clone(),
             sql: query.sql.clone(),
             times: time_format(query.times),
         });

@@ -223,6 +223,8 @@ pub(super) enum Lost {
 pub(super) struct RawQuery {
     pub(super) name: String,
     pub(super) requires: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    pub(super) absent: Vec<String>,
     pub(super) times: Times,
     pub(super) sql: String,
 }

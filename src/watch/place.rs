@@ -120,14 +120,12 @@ impl Place {
             place.cast_doubt(stores.iter_mut());
             stores
         });
-        match tokio::time::timeout(patience, look).await {
-            Ok(Ok(stores)) => stores,
-            _ => {
-                let why = "whether the engine sees it too could not be told in time".to_owned();
-                Self::Elsewhere(why).cast_doubt(unsure.iter_mut());
-                unsure
-            }
+        if let Ok(Ok(stores)) = tokio::time::timeout(patience, look).await {
+            return stores;
         }
+        let why = "whether the engine sees it too could not be told in time".to_owned();
+        Self::Elsewhere(why).cast_doubt(unsure.iter_mut());
+        unsure
     }
 }
 
