@@ -29,6 +29,7 @@ use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
+pub(crate) use engine::inspect;
 use marks::MarkReader;
 use sessions::{SessionWatcher, SystemReading, Wanted};
 

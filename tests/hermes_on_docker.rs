@@ -8,6 +8,7 @@ mod support;
 use support::engine::RealEngine;
 use support::hermes::HermesHome;
 use support::native::{container, reasons};
+use support::proxy::Proxy;
 use support::stores::fingerprint;
 use support::systems::{SystemsHost, expect, expect_result};
 use support::{seconds, wait_until};
@@ -281,6 +282,71 @@ fn every_profile_has_its_own_database_and_hermes_home_counts_once() {
     expect(&report, "hermes-work", "idle", "within its lifetime of 2h");
     let stores = report["evidence"].as_array().unwrap().iter().filter(|each| each["source"] == "sessions");
     assert_eq!(stores.count(), 2, "{report:#}");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn work_in_the_background_keeps_its_container() {
+    for engine in [RealEngine::docker(), RealEngine::podman()] {
+        let engine = engine.exclusive();
+        let host = SystemsHost::on(&engine);
+        let home = home_of(&host);
+        home.lifetime(1);
+        home.session("s1", 86_400.0);
+        home.end("s1", "user_exit", 80_000.0);
+        let id = home.lasting(&host.scene, "hermes-8").running();
+        // The command has returned; what it started goes on.
+        host.scene.cli(&["exec", &id, "sh", "-c", "(while true; do sleep 1; done) >/dev/null 2>&1 &"]);
+        let work = "sh runs in it in the background";
+        wait_until(seconds(60), "its command has returned", || {
+            reasons(container(&host.status(&[]), "hermes-8")).contains(work)
+        });
+        expect(&host.status(&[]), "hermes-8", "active", work);
+        let finished = host.reconcile(&["--include-running-orphans"]).expect_exit(0);
+        expect_result(&finished, "hermes-8", "kept", work);
+        assert!(host.exists(&id));
+
+        // Once it is done, nothing but what keeps the container up runs in it.
+        host.scene.cli(&["exec", &id, "sh", "-c", "kill -9 -1; true"]);
+        wait_until(seconds(60), "it goes after its lifetime", || {
+            host.reconcile(&[]);
+            !host.exists(&id)
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn work_that_begins_before_the_stop_keeps_its_container_and_so_does_a_silent_engine() {
+    let engine = RealEngine::docker().exclusive();
+    let proxy = Proxy::before(engine.socket());
+    let host = SystemsHost::through(&engine, &proxy.endpoint());
+    let home = home_of(&host);
+    home.lifetime(1);
+    home.session("s1", 86_400.0);
+    home.end("s1", "user_exit", 80_000.0);
+    let id = home.lasting(&host.scene, "hermes-9").running();
+    wait_until(seconds(60), "its lifetime is over", || {
+        container(&host.status(&[]), "hermes-9")["status"] == "stale"
+    });
+    // The plan is made on the first look at its processes; the second one belongs to the check before the stop.
+    let (endpoint, work) = (engine.endpoint().to_owned(), id.clone());
+    proxy.when("GET", "/containers/*/top").nth(2).before(move |_| {
+        let begin = ["exec", &work, "sh", "-c", "(while true; do sleep 1; done) >/dev/null 2>&1 &"];
+        let done = std::process::Command::new("docker").args(["-H", &endpoint]).args(begin).status().unwrap();
+        assert!(done.success());
+    });
+    let finished = host.reconcile(&[]).expect_exit(3);
+    expect_result(&finished, "hermes-9", "skipped", "in it in the background");
+    proxy.forget_rules();
+    host.scene.cli(&["exec", &id, "sh", "-c", "kill -9 -1; true"]);
+    proxy.when("GET", "/containers/*/top").answer(403, "not allowed here");
+    wait_until(seconds(60), "nothing can be told of it", || {
+        container(&host.status_that_ends(4, &[]), "hermes-9")["status"] == "unknown"
+    });
+    let report = host.status_that_ends(4, &[]);
+    expect(&report, "hermes-9", "unknown", "whether something runs in it in the background cannot be told");
+    assert!(host.exists(&id) && proxy.mutations().is_empty());
 }
 
 #[test]

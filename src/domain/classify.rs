@@ -183,6 +183,12 @@ impl Judge<'_> {
         if running_execs > 0 {
             life.push(Evidence::RunningExec(running_execs));
         }
+        let at_work = self.system.profile.at_work(container);
+        if let Ok([first, ..]) = at_work.as_deref() {
+            let program = first.split_whitespace().next().unwrap_or_default().to_owned();
+            let count = at_work.as_ref().map_or(0, Vec::len);
+            life.push(Evidence::AtWork { count, program });
+        }
         life.extend(self.running_companion(candidate));
         if !life.is_empty() {
             return match mark {
@@ -216,16 +222,18 @@ impl Judge<'_> {
         }
 
         // Nobody lives in it.
-        if let Some(mark) = mark {
-            return (Status::Draining, vec![mark]);
+        let (status, evidence) = match mark {
+            Some(mark) => (Status::Draining, vec![mark]),
+            None if is_outdated => (Status::Stale, Vec::new()),
+            None if claimed.claims.total == 0 => self.unclaimed(candidate),
+            None => self.claimed_but_quiet(candidate, claimed),
+        };
+        match at_work {
+            Err(why) if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) => {
+                unknown(Evidence::ProcessesUnreadable(why.to_owned()))
+            }
+            _ => (status, evidence),
         }
-        if is_outdated {
-            return (Status::Stale, Vec::new());
-        }
-        if claimed.claims.total == 0 {
-            return self.unclaimed(candidate);
-        }
-        self.claimed_but_quiet(candidate, claimed)
     }
 
     /// A container that runs only while whatever this one belongs to does.

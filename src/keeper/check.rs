@@ -17,7 +17,7 @@ use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
 use crate::watch::place::Place;
-use crate::watch::{WatchedSystem, paths};
+use crate::watch::{self, WatchedSystem, paths};
 
 /// What a check found.
 #[derive(Debug)]
@@ -171,9 +171,10 @@ impl Checker {
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
-        match self.engine.inspect(id).await {
+        let profiles = || self.planned.snapshot().systems.iter().map(|system| &system.profile);
+        match watch::inspect(&self.engine, profiles(), id).await {
             // Podman fails on a container that goes while it is looked at; a second look finds it gone.
-            Err(EngineFault::Status { .. }) => self.engine.inspect(id).await,
+            Err(EngineFault::Status { .. }) => watch::inspect(&self.engine, profiles(), id).await,
             answer => answer,
         }
     }

@@ -64,6 +64,11 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
             .iter()
             .map(|template| checker.container_template("rules.companions", template, &captures))
             .collect::<Result<_, _>>()?,
+        at_rest: rules
+            .at_rest
+            .iter()
+            .map(|pattern| checker.pattern("rules.at_rest", pattern))
+            .collect::<Result<_, _>>()?,
         over: over.map(|over| checker.over(over, &captures)).transpose()?,
         config_hash: rules.config_hash.map(|RawHash { label, expect }| HashRule {
             label,

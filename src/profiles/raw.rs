@@ -64,6 +64,8 @@ pub(super) struct RawRules {
     pub(super) lifetime: Option<RawLifetime>,
     pub(super) over: Option<RawOver>,
     #[serde(default)]
+    pub(super) at_rest: Vec<Spanned<String>>,
+    #[serde(default)]
     pub(super) companions: Vec<Spanned<String>>,
     pub(super) folders: Option<RawFolders>,
     pub(super) config_hash: Option<RawHash>,

@@ -215,9 +215,10 @@ impl EngineWatcher {
                 _ => questions.push((index, listed)),
             }
         }
+        let profiles = &self.profiles;
         let answers = questions.into_iter().map(|(index, listed)| {
             let engine = engine.within(remaining(deadline));
-            async move { (index, engine.inspect(&listed.id).await, listed) }
+            async move { (index, inspect(&engine, profiles.iter(), &listed.id).await, listed) }
         });
         let answers: Vec<_> =
             futures_util::stream::iter(answers).buffer_unordered(QUESTIONS_AT_ONCE).collect().await;
@@ -318,6 +319,22 @@ impl EngineWatcher {
             }
         }
     }
+}
+
+/// Inspects a container, and looks at what runs in it where its system's verdicts depend on that. A command that runs
+/// in it says enough.
+pub(crate) async fn inspect(
+    engine: &EngineView,
+    profiles: impl Iterator<Item = &Arc<Profile>>,
+    id: &ContainerId,
+) -> Result<Option<Arc<Container>>, EngineFault> {
+    let Some(container) = engine.inspect(id).await? else { return Ok(None) };
+    let is_quiet = container.inspection().is_some_and(|inspection| inspection.running_execs == 0);
+    let mut wanting = profiles.filter(|profile| !matches!(profile.recognise(&container), Match::Foreign));
+    if is_quiet && wanting.any(|profile| profile.wants_processes(&container)) {
+        return Ok(Some(engine.with_processes(&container).await));
+    }
+    Ok(Some(container))
 }
 
 fn host(address: &Address, engine: Option<String>) -> Host {

@@ -1,6 +1,7 @@
 //! On which machine an engine is, and where its files are seen from here. A socket does not tell: what listens at it may only
 //! pass everything on, as `ssh -L` does, and then neither our files nor our session stores have to do with its containers.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -61,16 +62,17 @@ impl Place {
                 "`{name}` answers in the engine's place, which may be on another machine"
             ));
         }
-        if let (Some(theirs), Some(ours)) = (mounts_of_root(&process), mounts_of_root("/proc/self".as_ref()))
-            && theirs == ours
-        {
+        let Some(ours) = mounts_of_root("/proc/self".as_ref()) else {
+            return Self::Elsewhere("/proc cannot be read here".to_owned());
+        };
+        if mounts_of_root(&process).as_ref() == Some(&ours) {
             return Self::Here;
         }
-        let root = process.join("root");
-        if root.read_dir().is_ok() {
-            return Self::Below(root);
+        match usual_thread(&process) {
+            Some((_, theirs)) if theirs == ours => Self::Here,
+            Some((thread, _)) if thread.join("root").read_dir().is_ok() => Self::Below(thread.join("root")),
+            _ => Self::Elsewhere("the engine has files of its own, which only root may see".to_owned()),
         }
-        Self::Elsewhere("the engine has files of its own, which only root may see".to_owned())
     }
 
     /// Where its files begin, seen from here; the error says why they are not seen.
@@ -127,6 +129,20 @@ impl Place {
         Self::Elsewhere(why).cast_doubt(unsure.iter_mut());
         unsure
     }
+}
+
+/// One of those threads of a process that see the same files as most of them, and the mounts at its root. Podman looks into
+/// a container through its eyes, and leaves the thread that did so there, be it the first one.
+fn usual_thread(process: &Path) -> Option<(PathBuf, Vec<String>)> {
+    let threads = process.join("task").read_dir().ok()?;
+    let mut seen: BTreeMap<Vec<String>, Vec<PathBuf>> = BTreeMap::new();
+    for thread in threads.flatten().map(|thread| thread.path()) {
+        if let Some(mounts) = mounts_of_root(&thread) {
+            seen.entry(mounts).or_default().push(thread);
+        }
+    }
+    let (mounts, mut threads) = seen.into_iter().max_by_key(|(_, threads)| threads.len())?;
+    Some((threads.pop()?, mounts))
 }
 
 /// The mounts that a process has at its root. They have numbers of their own in every mount namespace, so equal ones mean
