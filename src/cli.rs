@@ -195,6 +195,8 @@ enum Trouble {
         "nothing was done: {0} needs a confirmation, and there is no terminal to show the plan on; preview with `--dry-run`, then add `--yes`"
     )]
     Unconfirmed(&'static str),
+    #[error("nothing was done: {0} deletes for good, so it asks on a terminal, and there is none")]
+    TypedOnly(&'static str),
 }
 
 impl Trouble {

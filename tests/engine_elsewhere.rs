@@ -73,7 +73,8 @@ fn folders_are_not_left_behind_by_the_containers_of_an_engine_elsewhere() {
     let home = HermesHome::create(host.home.path().join(".hermes"));
     let folder = home.folder().join("sandboxes/docker/old");
     std::fs::create_dir_all(folder.join("home")).unwrap();
-    let finished = host.sandkeeper(["dirs", "trash", "--yes"]).run().expect_exit(4);
+    let finished =
+        host.sandkeeper(["dirs", "trash", "--yes", &folder.display().to_string()]).run().expect_exit(4);
     finished.expect_stderr("`ssh` answers in the engine's place");
     assert!(folder.join("home").is_dir());
 }
