@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::Snapshot;
-use crate::domain::snapshot::SystemFacts;
+use crate::domain::snapshot::{Neighbours, SystemFacts};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
@@ -231,7 +231,7 @@ impl Desk {
             engine: engine.rows.clone(),
             images: engine.images.clone(),
             paths: engine.paths.clone(),
-            running: engine.running(),
+            neighbours: Arc::new(Neighbours::of(&engine.rows.value)),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: marks.unwrap_or_default(),
             marks_fault,

@@ -12,7 +12,8 @@ use tokio::sync::{Mutex, Notify};
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::snapshot::{DrainMark, PathFact, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::profile::Match;
+use crate::domain::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
@@ -160,7 +161,23 @@ impl Checker {
             return Finding::Changed("it was started again since".to_owned());
         }
         let paths = self.fresh_paths(&container).await;
-        self.judge(item, planned, container, &around.with_paths(paths))
+        let neighbours = match self.fresh_neighbours(&container).await {
+            Ok(neighbours) => neighbours,
+            Err(fault) => {
+                return Finding::Doubt(format!("the other containers could not be listed: {fault}"));
+            }
+        };
+        self.judge(item, planned, container, &around.with_host(paths, neighbours))
+    }
+
+    /// The other containers, where one of them may watch over this one.
+    async fn fresh_neighbours(&self, container: &Container) -> Result<Option<Neighbours>, EngineFault> {
+        let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
+        let mut watched = profiles.filter(|profile| !profile.companions.is_empty());
+        if !watched.any(|profile| !matches!(profile.recognise(container), Match::Foreign)) {
+            return Ok(None);
+        }
+        Ok(Some(Neighbours::of(&self.engine.list().await?)))
     }
 
     /// What is at the host paths that the verdict on this container depends on.

@@ -46,6 +46,13 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
     let rules = raw.rules;
     let home = raw.containers.home.as_ref();
     let over = rules.over.as_ref();
+    if let Some(home) = home
+        && !stores.iter().any(|store| matches!(store.kind, StoreKind::Sqlite { .. }))
+    {
+        let what = "tells nothing, for no store is a file that could be in a home";
+        let fix = "leave `[containers.home]` away, or tell installations apart by `instance`";
+        return Err(document.error(home.store.span(), "containers.home", what, fix));
+    }
     Ok(Profile {
         name,
         description: raw.description,

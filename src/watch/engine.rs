@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::images::{ImageCache, is_image_id};
 use super::place::Place;
 use super::{Backoff, Cadence, paths};
-use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
@@ -40,17 +40,6 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// The names of all containers that run.
-    pub(super) fn running(&self) -> Arc<HashSet<String>> {
-        let running = self.rows.value.iter().filter_map(|row| match row {
-            Row::Container(container) if container.state == ContainerState::Running => {
-                Some(container.name.clone())
-            }
-            _ => None,
-        });
-        Arc::new(running.collect())
-    }
-
     /// Whether a container of this system whose name fits is on the engine.
     pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
         self.rows.value.iter().any(|row| match row {

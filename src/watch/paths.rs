@@ -3,7 +3,9 @@
 //! Where the engine's files are is told by [`super::place`].
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs::DirEntry;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,13 +59,34 @@ fn fact(root: &Path, path: &str) -> PathFact {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return PathFact::Unsure(error.to_string()),
     }
-    match seen.parent().map(Path::read_dir) {
-        Some(Ok(mut around)) => match around.next() {
-            Some(Ok(_)) => PathFact::Gone,
-            _ => PathFact::Unsure("the folder around it is empty, as where a disk is not mounted".to_owned()),
-        },
-        _ => PathFact::Unsure("the folder around it cannot be seen either".to_owned()),
+    let Some(Ok(around)) = seen.parent().map(Path::read_dir) else {
+        return PathFact::Unsure("the folder around it cannot be seen either".to_owned());
+    };
+    if !around.filter_map(Result::ok).any(|entry| is_somebodys(&entry)) {
+        return PathFact::Unsure("the folder around it is empty, as where a disk is not mounted".to_owned());
     }
+    if MOUNTED
+        .iter()
+        .any(|place| path.starts_with(place) && same_disk(&root.join(place.trim_matches('/')), &seen))
+    {
+        return PathFact::Unsure("it was on a disk that need not be mounted".to_owned());
+    }
+    PathFact::Gone
+}
+
+/// Where disks come and go.
+const MOUNTED: [&str; 5] = ["/media/", "/mnt/", "/run/media/", "/Volumes/", "/net/"];
+
+/// Whether an entry shows that a folder is what it should be. An encrypted home that is locked holds links and hidden files.
+fn is_somebodys(entry: &DirEntry) -> bool {
+    let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    !is_link && !entry.file_name().as_encoded_bytes().starts_with(b".")
+}
+
+/// Whether nothing is mounted between a place and the folder around a path.
+fn same_disk(place: &Path, path: &Path) -> bool {
+    let disk = |folder: &Path| folder.metadata().ok().map(|found| found.dev());
+    path.parent().is_none_or(|around| disk(around) == disk(place))
 }
 
 #[cfg(test)]
@@ -81,6 +104,14 @@ mod tests {
         assert!(matches!(fact(root, "/mnt/project"), PathFact::Unsure(_)), "an empty mount point");
         assert!(matches!(fact(root, "/home/ada/project"), PathFact::Unsure(_)), "nothing around it");
         assert!(matches!(fact(root, "/tmp/scan-2/deep"), PathFact::Unsure(_)));
+        // A disk may be away although something is beside where it was, and a locked home is not empty.
+        std::fs::create_dir_all(root.join("media/other")).unwrap();
+        assert!(matches!(fact(root, "/media/usb"), PathFact::Unsure(_)), "a disk that is not there");
+        std::fs::create_dir_all(root.join("home/ada/.ecryptfs")).unwrap();
+        std::os::unix::fs::symlink("/usr/share/README", root.join("home/ada/README.txt")).unwrap();
+        assert!(matches!(fact(root, "/home/ada/project"), PathFact::Unsure(_)), "a locked home");
+        std::fs::create_dir_all(root.join("home/ada/other")).unwrap();
+        assert_eq!(fact(root, "/home/ada/project"), PathFact::Gone);
         std::os::unix::fs::symlink("/nowhere", root.join("tmp/link")).unwrap();
         assert_eq!(fact(root, "/tmp/link"), PathFact::There, "a link that leads nowhere is still there");
     }
