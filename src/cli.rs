@@ -37,7 +37,7 @@ use crate::environment::Environment;
 use crate::folders::FolderFault;
 use crate::keeper::KeeperFault;
 use crate::profiles::{Entry, Library, NoSuchProfile};
-use crate::sessions::{Limits, NamedStore, StoreSet};
+use crate::sessions::{Limits, NamedStore, StoreSet, is_url};
 use crate::watch::{Observer, WatchedSystem};
 
 /// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
@@ -199,6 +199,10 @@ enum Trouble {
         "nothing was done: {0} needs a confirmation, and there is no terminal to show the plan on; preview with `--dry-run`, then add `--yes`"
     )]
     Unconfirmed(&'static str),
+    #[error("--db {0} does not say which system answers there; write `--db SYSTEM={0}`")]
+    WhoseAddress(String),
+    #[error("nothing was done: {0} deletes for good, so it asks on a terminal, and there is none")]
+    TypedOnly(&'static str),
 }
 
 impl Trouble {
@@ -334,6 +338,11 @@ impl House {
             self.settings.stores.iter().map(|store| store.system.as_deref()),
             &chosen,
         )?;
+        // Every system would send its key there.
+        let is_address = |store: &&Addressed<PathBuf>| store.system.is_none() && is_url(&store.value);
+        if let Some(store) = self.settings.stores.iter().find(is_address) {
+            return Err(Trouble::WhoseAddress(store.value.display().to_string()));
+        }
         let hashed = self.settings.policy.expected_hash_of.keys().map(|system| Some(system.as_str()));
         self.check_addressees("--expect-hash", hashed, &chosen)?;
         let limits = Limits { time: self.settings.timeout.mul_f32(0.8), ..Limits::default() };

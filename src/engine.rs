@@ -15,6 +15,6 @@ mod transport;
 mod view;
 
 pub use control::{EngineControl, RemoveOutcome, StopOutcome};
-pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve};
+pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve, usual_places};
 pub use fault::EngineFault;
 pub use view::{EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};

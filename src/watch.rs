@@ -9,6 +9,7 @@ mod engine;
 mod images;
 mod marks;
 pub(crate) mod paths;
+pub(crate) mod place;
 mod sessions;
 
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::Snapshot;
-use crate::domain::snapshot::SystemFacts;
+use crate::domain::snapshot::{Neighbours, SystemFacts};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
@@ -28,8 +29,9 @@ use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
+pub(crate) use engine::inspect;
 use marks::MarkReader;
-use sessions::{SessionWatcher, Wanted};
+use sessions::{SessionWatcher, SystemReading, Wanted};
 
 /// How often to look.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,8 @@ struct Desk {
     marks: MarkReader,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
+    /// How long a disk may take to answer.
+    patience: Duration,
 }
 
 impl Observer {
@@ -98,6 +102,7 @@ impl Observer {
                 clock: ClockWatch::default(),
                 marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
+                patience: budget,
             },
             sessions,
         }
@@ -114,7 +119,7 @@ impl Observer {
         if self.desk.finds_applications(&engine) {
             systems = self.sessions.observe().await;
         }
-        self.desk.assemble(&engine, &systems)
+        self.desk.assemble(&engine, systems).await
     }
 
     /// Where the engine was looked for without success, in the last look.
@@ -156,8 +161,9 @@ impl Observer {
             }
             loop {
                 desk.finds_applications(&engine_in.borrow());
-                let snapshot =
-                    desk.assemble(&engine_in.borrow_and_update(), &sessions_in.borrow_and_update());
+                let (engine, systems) =
+                    (engine_in.borrow_and_update().clone(), sessions_in.borrow_and_update().clone());
+                let snapshot = desk.assemble(&engine, systems).await;
                 if snapshot_out.send(Arc::new(snapshot)).is_err() {
                     return;
                 }
@@ -208,17 +214,24 @@ impl Desk {
     }
 
     /// Puts the parts together and leaves out systems of which there is no trace.
-    fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
+    async fn assemble(&mut self, engine: &EngineFacts, mut systems: Vec<SystemReading>) -> Snapshot {
         // A mark that cannot be read lets nothing go that would otherwise stay.
         let marks = self.marks.read(&engine.host.identity);
         let marks_fault = marks.as_ref().err().map(ToString::to_string);
-        let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
+        systems.retain(|system| system.has_trace || engine.shows(&system.facts.profile));
+        // Without an engine there is nothing that a store could be wrong about.
+        if engine.endpoint.is_some() {
+            for SystemReading { facts, .. } in &mut systems {
+                facts.stores = engine.place.doubt(std::mem::take(&mut facts.stores), self.patience).await;
+            }
+        }
+        let kept = systems.iter();
         Snapshot {
             host: engine.host.clone(),
             engine: engine.rows.clone(),
             images: engine.images.clone(),
             paths: engine.paths.clone(),
-            running: engine.running(),
+            neighbours: Arc::new(Neighbours::of(&engine.rows.value)),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: marks.unwrap_or_default(),
             marks_fault,

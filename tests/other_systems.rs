@@ -9,11 +9,13 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
+use serde_json::json;
 
 use support::native::{Host, container};
 use support::rows::{Row, ago, row};
+use support::scripted::Behaviour;
 use support::stores::iso_ago;
-use support::systems::expect;
+use support::systems::{expect, expect_result};
 
 const DAY: i64 = 86_400;
 
@@ -99,6 +101,7 @@ fn test_containers_are_at_work_while_their_ryuk_runs() {
         test("db-left", "s2"),
         test("job-left", "s2").state("exited"),
         aged(row("testcontainers-ryuk-s2")).state("exited").label("org.testcontainers", "true"),
+        test("job-alone", "s4").state("exited"),
         test("reusable", "s2").label("org.testcontainers.hash", "abc").state("exited"),
     ]);
     let report = host.status([""; 0]).expect_exit(0).json();
@@ -108,10 +111,38 @@ fn test_containers_are_at_work_while_their_ryuk_runs() {
     expect(&report, "go-watched", "active", "reaper_s3 runs");
     expect(&report, "db-left", "idle", "nothing shows that it is over");
     expect(&report, "job-left", "orphaned", "nothing claims it; exited");
+    expect(&report, "job-alone", "idle", "nothing shows that it is over");
     expect(&report, "reusable", "unknown", "made to be used again");
     // What is watched over is not removed even if it is named.
     let plan = host.sandkeeper(["rm", "--dry-run", "--json", "db-watched"]).run().json();
     assert_eq!(plan["outcomes"][0]["action"], "keep", "{plan:#}");
+}
+
+#[test]
+fn whoever_watches_over_test_containers_is_looked_for_again_before_they_go() {
+    let test = |name: &str| {
+        aged(row(name)).label("org.testcontainers", "true").label("org.testcontainers.session-id", "s1")
+    };
+    let job = test("job").state("exited");
+    let ryuk = |state: &str| row("testcontainers-ryuk-s1").state(state).listed();
+    let host = Host::with(std::slice::from_ref(&job));
+    let list = |rows: serde_json::Value| host.engine.on("GET", "/containers/json", Behaviour::json(&rows));
+    list(json!([job.listed(), ryuk("exited")]));
+    let report = host.status([""; 0]).expect_exit(0).json();
+    expect(&report, "job", "orphaned", "nothing claims it; exited");
+    // A row that cannot be read may be anybody's.
+    list(json!([job.listed(), ryuk("exited"), { "Id": 7 }]));
+    let report = host.status([""; 0]).json();
+    expect(&report, "job", "unknown", "it may be the one that watches over this one");
+    // It comes back while the plan is being carried out.
+    let lists = vec![
+        Behaviour::json(&json!([job.listed(), ryuk("exited")])),
+        Behaviour::json(&json!([job.listed(), ryuk("running")])),
+    ];
+    host.engine.on("GET", "/containers/json", Behaviour::Sequence(lists));
+    let finished = host.sandkeeper(["reconcile", "--yes", "--json"]).run().expect_exit(3);
+    expect_result(&finished, "job", "skipped", "testcontainers-ryuk-s1 runs");
+    host.expect_only_looks();
 }
 
 #[test]

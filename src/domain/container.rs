@@ -139,6 +139,20 @@ pub struct Inspection {
     pub restarts_by_itself: bool,
     /// Memory-backed mounts, which a stop loses.
     pub tmpfs: Vec<String>,
+    /// What runs in it, where a profile wants to know.
+    pub processes: Processes,
+}
+
+/// The processes of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Processes {
+    /// Nobody asked.
+    #[default]
+    NotAsked,
+    /// Their command lines; those that have ended and wait to be noticed are left out.
+    Listed(Vec<String>),
+    /// The engine did not say.
+    Failed(String),
 }
 
 /// Whether and how the inspect of a container went.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::elements::Elements;
 use super::fault::EngineFault;
 use crate::domain::container::{
-    Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Row, UnreadableRow,
+    Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Processes, Row, UnreadableRow,
 };
 
 /// Beyond these a row is an attack or an accident.
@@ -51,6 +51,31 @@ impl From<RawMount> for Mount {
         let source = if raw.source.is_empty() { raw.name } else { raw.source };
         Self { kind: raw.kind, source, target: raw.destination }
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Top {
+    titles: Vec<String>,
+    processes: Option<Vec<Vec<String>>>,
+}
+
+/// Reads the command lines out of `GET /containers/{id}/top`. What has ended and waits to be noticed runs no more.
+pub(super) fn top(body: &[u8]) -> Result<Vec<String>, EngineFault> {
+    let top: Top = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    let strange = || EngineFault::Unintelligible("the processes are not in columns".to_owned());
+    let column = |names: &[&str]| top.titles.iter().position(|title| names.contains(&title.as_str()));
+    let (command, state) = (column(&["CMD", "COMMAND"]).ok_or_else(strange)?, column(&["S", "STATE"]));
+    let mut commands = Vec::new();
+    for mut process in top.processes.unwrap_or_default() {
+        if process.len() != top.titles.len() {
+            return Err(strange());
+        }
+        if state.is_none_or(|state| !process[state].starts_with('Z')) {
+            commands.push(process.swap_remove(command));
+        }
+    }
+    Ok(commands)
 }
 
 /// `GET /containers/json`, read while it arrives. What was known before and is still the same is kept once.
@@ -282,6 +307,7 @@ pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         // Both engines count from zero again when somebody starts it.
         restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
+        processes: Processes::NotAsked,
     };
     let container = Container {
         id,

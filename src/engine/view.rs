@@ -21,7 +21,7 @@ use super::decode;
 use super::endpoint::{Attempt, Endpoint};
 use super::fault::EngineFault;
 use super::transport::{Access, Transport};
-use crate::domain::container::{Container, ContainerId, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row};
 
 /// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
 /// nothing but `GET` and `HEAD` out.
@@ -171,6 +171,31 @@ impl EngineView {
         }
         container.inspected = Inspected::Facts(Box::new(inspection));
         Ok(Some(Arc::new(container)))
+    }
+
+    /// The same container with what runs in it, which costs the engine a process of its own: only for whom it matters.
+    pub async fn with_processes(&self, container: &Arc<Container>) -> Arc<Container> {
+        let mut container = Container::clone(container);
+        if let Inspected::Facts(inspection) = &mut container.inspected {
+            inspection.processes = match self.processes(&container.id).await {
+                Ok(commands) => Processes::Listed(commands),
+                Err(fault) => Processes::Failed(fault.to_string()),
+            };
+        }
+        Arc::new(container)
+    }
+
+    /// The command lines of all that runs in a container.
+    async fn processes(&self, id: &ContainerId) -> Result<Vec<String>, EngineFault> {
+        let ask = async |columns: &str| {
+            let path = format!("/containers/{id}/top?ps_args={columns}");
+            decode::top(&self.transport.get(&path, self.timeout).await?)
+        };
+        // Docker lets the host's `ps` look. Podman takes such words for the `ps` inside, and has others of its own.
+        match ask("-eo%20pid,state,args").await {
+            Err(EngineFault::Status { .. } | EngineFault::Unintelligible(_)) => ask("pid,state,args").await,
+            answer => answer,
+        }
     }
 
     async fn exec_runs(&self, exec_id: &str) -> Result<bool, EngineFault> {

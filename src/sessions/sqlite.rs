@@ -259,10 +259,13 @@ impl Schema {
         let mut explanation = Vec::new();
         for query in queries {
             let missing = self.missing(query);
-            if missing.is_empty() {
-                return Ok(query);
-            }
-            explanation.push(format!("`{}` misses {}", query.name, missing.join(", ")));
+            let unread = query.absent.iter().find(|table| self.0.contains_key(*table));
+            let lacks = match unread {
+                Some(table) => format!("does not read table {table}"),
+                None if missing.is_empty() => return Ok(query),
+                None => format!("misses {}", missing.join(", ")),
+            };
+            explanation.push(format!("`{}` {lacks}", query.name));
         }
         Err(StoreFault::SchemaUnknown(explanation.join("; ")))
     }

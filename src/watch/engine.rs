@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use super::images::{ImageCache, is_image_id};
+use super::place::Place;
 use super::{Backoff, Cadence, paths};
-use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
@@ -28,6 +29,8 @@ pub struct EngineFacts {
     pub host: Host,
     /// Where it answers; `None` until it has.
     pub endpoint: Option<Endpoint>,
+    /// Where its files are.
+    pub(super) place: Place,
     /// Its containers.
     pub rows: Reading<Vec<Row>>,
     /// Its images.
@@ -37,17 +40,6 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// The names of all containers that run.
-    pub(super) fn running(&self) -> Arc<HashSet<String>> {
-        let running = self.rows.value.iter().filter_map(|row| match row {
-            Row::Container(container) if container.state == ContainerState::Running => {
-                Some(container.name.clone())
-            }
-            _ => None,
-        });
-        Arc::new(running.collect())
-    }
-
     /// Whether a container of this system whose name fits is on the engine.
     pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
         self.rows.value.iter().any(|row| match row {
@@ -147,8 +139,8 @@ impl EngineWatcher {
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
         let containers = || ours.iter().map(|(_, container)| container.as_ref());
-        let address = &engine.endpoint().address;
-        let paths = paths::look_up(address, self.profiles.iter(), containers(), remaining(deadline) / 2);
+        let place = &self.facts.place;
+        let paths = paths::look_up(place, self.profiles.iter(), containers(), remaining(deadline) / 2);
         let images = self.images.look_up(&engine, deadline, containers());
         let (images, paths) = tokio::join!(images, paths);
         Ok((rows, images, paths))
@@ -163,6 +155,7 @@ impl EngineWatcher {
                 self.attempts.clear();
                 self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
                 self.facts.endpoint = Some(engine.endpoint().clone());
+                self.facts.place = Place::of(&engine.endpoint().address).await;
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];
@@ -212,9 +205,10 @@ impl EngineWatcher {
                 _ => questions.push((index, listed)),
             }
         }
+        let profiles = &self.profiles;
         let answers = questions.into_iter().map(|(index, listed)| {
             let engine = engine.within(remaining(deadline));
-            async move { (index, engine.inspect(&listed.id).await, listed) }
+            async move { (index, inspect(&engine, profiles.iter(), &listed.id).await, listed) }
         });
         let answers: Vec<_> =
             futures_util::stream::iter(answers).buffer_unordered(QUESTIONS_AT_ONCE).collect().await;
@@ -318,6 +312,22 @@ impl EngineWatcher {
             }
         }
     }
+}
+
+/// Inspects a container, and looks at what runs in it where its system's verdicts depend on that. A command that runs
+/// in it says enough.
+pub(crate) async fn inspect(
+    engine: &EngineView,
+    profiles: impl Iterator<Item = &Arc<Profile>>,
+    id: &ContainerId,
+) -> Result<Option<Arc<Container>>, EngineFault> {
+    let Some(container) = engine.inspect(id).await? else { return Ok(None) };
+    let is_quiet = container.inspection().is_some_and(|inspection| inspection.running_execs == 0);
+    let mut wanting = profiles.filter(|profile| !matches!(profile.recognise(&container), Match::Foreign));
+    if is_quiet && wanting.any(|profile| profile.wants_processes(&container)) {
+        return Ok(Some(engine.with_processes(&container).await));
+    }
+    Ok(Some(container))
 }
 
 fn host(address: &Address, engine: Option<String>) -> Host {

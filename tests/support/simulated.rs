@@ -39,6 +39,7 @@ impl SimHost {
         let mut world = World::new(1);
         world.build(Timestamp::now(), IMAGE, BTreeMap::new());
         let socket = home.path().join("engine.sock");
+        super::go_by("dockerd");
         let engine = SimEngine::start(&socket, world, clock, 1).unwrap();
         Self { home, engine, store }
     }

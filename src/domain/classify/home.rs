@@ -20,7 +20,7 @@ pub(super) fn doubt(system: &SystemFacts, candidate: &Candidate<'_>, claimed: &C
         return Some(Evidence::SeveralStores(claiming));
     }
     let home = system.profile.home.as_ref()?;
-    let stores = system.stores.iter().filter(|store| !store.captures.is_empty()).count();
+    let stores = system.stores.iter().filter(serves).filter(|store| !store.captures.is_empty()).count();
     match home.container.iter().find_map(|template| candidate.recognised.fill(template)) {
         // Without a store there is nothing to compare with, and that is said elsewhere.
         _ if stores == 0 => None,

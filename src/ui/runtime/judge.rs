@@ -114,7 +114,7 @@ fn same(a: &Snapshot, b: &Snapshot) -> bool {
         && a.drains == b.drains
         && a.marks_fault == b.marks_fault
         && a.paths == b.paths
-        && a.running == b.running
+        && a.neighbours == b.neighbours
         && a.images.by_id == b.images.by_id
         && a.images.by_reference == b.images.by_reference
         && ours.len() == theirs.len()
