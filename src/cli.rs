@@ -42,7 +42,7 @@ use crate::watch::{Observer, WatchedSystem};
 
 /// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
 /// the others waiting, and whatever waits is a fact that grows old.
-const READS_AT_ONCE: usize = 4;
+const READS_AT_ONCE: usize = 2;
 
 /// How a command ended. The numbers are the program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
