@@ -40,6 +40,10 @@ use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet, is_url};
 use crate::watch::{Observer, WatchedSystem};
 
+/// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
+/// the others waiting, and whatever waits is a fact that grows old.
+const READS_AT_ONCE: usize = 4;
+
 /// How a command ended. The numbers are the program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -270,7 +274,10 @@ fn run_in(
         _ => None,
     };
     let house = House { environment, settings, library, demo };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(READS_AT_ONCE)
+        .enable_all()
+        .build()?;
     if let Some(name) = tried {
         let outcome = runtime.block_on(try_profile::run(&name, house));
         runtime.shutdown_background();
@@ -279,11 +286,8 @@ fn run_in(
     let command = match (arguments.command, dashboard::can_be_shown(&house)) {
         (Some(command), _) => command,
         (None, Showing::Here) => {
-            // A terminal that takes no more bytes must not hold up a keeper between a check and its step.
-            let mut beside = tokio::runtime::Builder::new_multi_thread();
-            let beside = beside.worker_threads(1).enable_all().build()?;
-            let outcome = beside.block_on(dashboard::run(&house));
-            beside.shutdown_background();
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
             return outcome;
         }
         (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),

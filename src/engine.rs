@@ -6,6 +6,7 @@
 
 mod control;
 mod decode;
+mod elements;
 mod endpoint;
 mod fault;
 mod redact;

@@ -7,6 +7,7 @@
 mod fault;
 mod files;
 mod http;
+mod known;
 mod locate;
 mod record;
 mod set;

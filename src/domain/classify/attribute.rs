@@ -35,8 +35,7 @@ pub(super) struct Attributed<'a> {
 pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attributed<'a> {
     let systems = &snapshot.systems;
     let rows = &snapshot.engine.value;
-    let mut candidates: Vec<Vec<Candidate<'a>>> =
-        systems.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+    let mut candidates: Vec<Vec<Candidate<'a>>> = systems.iter().map(|_| Vec::new()).collect();
     let mut undecided = Vec::new();
     for row in rows.iter() {
         match row {
@@ -180,7 +179,7 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
             system = None;
         }
     }
-    Some(unjudged(Subject::Row(row.clone()), system, Evidence::RowUnreadable(row.problem.clone())))
+    Some(unjudged(Subject::Row(Box::new(row.clone())), system, Evidence::RowUnreadable(row.problem.clone())))
 }
 
 /// The verdict on what no system can judge.

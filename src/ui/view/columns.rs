@@ -234,14 +234,17 @@ fn why(evidence: &[Evidence]) -> String {
     reasons.join("; ")
 }
 
-/// An age, below a minute in steps of ten seconds: a screen on which nothing happens should stand still.
+/// An age, below an hour in steps: a screen on which nothing happens should stand still. The details tell it exactly.
 pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
     let Some(age) = at.and_then(|at| elapsed(at, now)) else { return String::new() };
     let seconds = age.as_secs();
-    match seconds {
-        0..60 => format!("{}s", seconds - seconds % 10),
-        _ => Span(Duration::from_secs(seconds)).to_string(),
-    }
+    let step = match seconds {
+        0..60 => 10,
+        60..300 => 60,
+        300..3600 => 300,
+        _ => 1,
+    };
+    Span(Duration::from_secs(seconds - seconds % step)).to_string()
 }
 
 fn usage(
