@@ -367,7 +367,12 @@ impl House {
     /// A look at the host.
     fn observer(&self) -> Result<Observer, Trouble> {
         let folder = self.settings.state_folder.clone();
-        Ok(Observer::new(self.endpoints()?, self.systems()?, self.settings.timeout, folder))
+        let systems = self.systems()?;
+        let names: Vec<_> = systems.iter().map(|system| system.entry.profile.name.clone()).collect();
+        let others = self.library.select(&[])?.into_iter().map(|entry| entry.profile);
+        let others = others.filter(|profile| !names.contains(&profile.name)).collect();
+        let observer = Observer::new(self.endpoints()?, systems, self.settings.timeout, folder);
+        Ok(observer.beside(others))
     }
 
     fn named_stores(&self, entry: &Entry, chosen: &[Entry]) -> Vec<NamedStore> {

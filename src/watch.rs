@@ -20,8 +20,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::Snapshot;
 use crate::domain::snapshot::{Neighbours, SystemFacts};
+use crate::domain::{Profile, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
@@ -82,6 +82,8 @@ struct Desk {
     wanted: Vec<Arc<Wanted>>,
     /// How long a disk may take to answer.
     patience: Duration,
+    /// The profiles of systems that are not looked for.
+    others: Arc<Vec<Arc<Profile>>>,
 }
 
 impl Observer {
@@ -103,9 +105,17 @@ impl Observer {
                 marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
                 patience: budget,
+                others: Arc::default(),
             },
             sessions,
         }
+    }
+
+    /// The same, with an eye on containers that may be these systems' as well.
+    #[must_use]
+    pub fn beside(mut self, others: Vec<Arc<Profile>>) -> Self {
+        self.desk.others = Arc::new(others);
+        self
     }
 
     /// The engine that answers, if one does.
@@ -231,6 +241,7 @@ impl Desk {
             engine: engine.rows.clone(),
             images: engine.images.clone(),
             paths: engine.paths.clone(),
+            others: Arc::clone(&self.others),
             neighbours: Arc::new(Neighbours::of(&engine.rows.value)),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: marks.unwrap_or_default(),

@@ -219,6 +219,9 @@ impl Judge<'_> {
         if let Some(doubt) = doubts.next() {
             return unknown(doubt);
         }
+        if let Some(unclear) = home::unclear(self.system, candidate, claimed) {
+            return unknown(unclear);
+        }
         if let Some(unclear) = &claimed.unclear_liveness {
             return unknown(unclear.clone());
         }

@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub paths: HashMap<String, PathFact>,
     /// Which containers there are, whoever they belong to.
     pub neighbours: Arc<Neighbours>,
+    /// The profiles of systems that are not looked for. Whoever else may own a container is still to be known.
+    pub others: Arc<Vec<Arc<Profile>>>,
     /// The systems looked for, and what their stores said.
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.

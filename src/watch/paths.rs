@@ -37,13 +37,16 @@ pub(crate) async fn look_up<'a>(
         let unsure = PathFact::Unsure(why.to_owned());
         paths.iter().map(|path| (path.clone(), unsure.clone())).collect()
     };
-    let root = match place.root() {
-        Ok(root) => root.to_owned(),
-        Err(why) => return all(why),
-    };
-    let asked = paths.clone();
+    if let Err(why) = place.root() {
+        return all(why);
+    }
+    let (asked, place) = (paths.clone(), place.clone());
     let look = tokio::task::spawn_blocking(move || {
-        asked.into_iter().map(|path| (path.clone(), fact(&root, &path))).collect()
+        let told = |path: &String| match place.root() {
+            Ok(root) => fact(root, path),
+            Err(why) => PathFact::Unsure(why.to_owned()),
+        };
+        asked.iter().map(|path| (path.clone(), told(path))).collect()
     });
     // A dead network disk must not hold up everything else.
     match tokio::time::timeout(patience, look).await {

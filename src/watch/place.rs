@@ -2,9 +2,11 @@
 //! pass everything on, as `ssh -L` does, and then neither our files nor our session stores have to do with its containers.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -16,12 +18,12 @@ use crate::engine::Address;
 const ENGINES: [&str; 4] = ["dockerd", "podman", "systemd", "init"];
 
 /// Where the engine's files are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// Where ours are.
     Here,
-    /// On this machine, below this path.
-    Below(PathBuf),
+    /// On this machine, below this path, which leads to what is open here.
+    Below(PathBuf, Arc<File>),
     /// Where they cannot be seen; the text says why.
     Elsewhere(String),
 }
@@ -68,18 +70,23 @@ impl Place {
         if mounts_of_root(&process).as_ref() == Some(&ours) {
             return Self::Here;
         }
-        match usual_thread(&process) {
-            Some((_, theirs)) if theirs == ours => Self::Here,
-            Some((thread, _)) if thread.join("root").read_dir().is_ok() => Self::Below(thread.join("root")),
+        match usual_root(&process) {
+            Some((theirs, _)) if theirs == ours => Self::Here,
+            Some((_, Some(root))) => Self::below(root),
             _ => Self::Elsewhere("the engine has files of its own, which only root may see".to_owned()),
         }
+    }
+
+    /// Below a folder that is open, and so stays the same one.
+    fn below(root: File) -> Self {
+        Self::Below(PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())), Arc::new(root))
     }
 
     /// Where its files begin, seen from here; the error says why they are not seen.
     pub(crate) fn root(&self) -> Result<&Path, &str> {
         match self {
             Self::Here => Ok(Path::new("/")),
-            Self::Below(root) => Ok(root),
+            Self::Below(root, _) => Ok(root),
             Self::Elsewhere(why) => Err(why),
         }
     }
@@ -90,7 +97,7 @@ impl Place {
         let ours = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let theirs = root.join(ours.strip_prefix("/").unwrap_or(&ours));
         let identity = |path: &Path| path.symlink_metadata().map(|found| (found.dev(), found.ino())).ok();
-        if *self == Self::Here || identity(&theirs) == identity(&ours) {
+        if matches!(self, Self::Here) || identity(&theirs) == identity(&ours) {
             return Ok(());
         }
         Err(format!("{} is something else for the engine than it is here", path.display()))
@@ -114,7 +121,7 @@ impl Place {
 
     /// The same away from the loop: a dead network disk must not hold up everything else.
     pub(crate) async fn doubt(&self, mut stores: Vec<StoreFacts>, patience: Duration) -> Vec<StoreFacts> {
-        if *self == Self::Here || stores.iter().all(|store| store.named) {
+        if matches!(self, Self::Here) || stores.iter().all(|store| store.named) {
             return stores;
         }
         let (place, mut unsure) = (self.clone(), stores.clone());
@@ -131,9 +138,9 @@ impl Place {
     }
 }
 
-/// One of those threads of a process that see the same files as most of them, and the mounts at its root. Podman looks into
-/// a container through its eyes, and leaves the thread that did so there, be it the first one.
-fn usual_thread(process: &Path) -> Option<(PathBuf, Vec<String>)> {
+/// The mounts at the root of most threads of a process, and that root, if it may be seen. Podman looks into a container
+/// through its eyes, and leaves the thread that did so there, be it the first one; so a thread is asked twice.
+fn usual_root(process: &Path) -> Option<(Vec<String>, Option<File>)> {
     let threads = process.join("task").read_dir().ok()?;
     let mut seen: BTreeMap<Vec<String>, Vec<PathBuf>> = BTreeMap::new();
     for thread in threads.flatten().map(|thread| thread.path()) {
@@ -141,8 +148,12 @@ fn usual_thread(process: &Path) -> Option<(PathBuf, Vec<String>)> {
             seen.entry(mounts).or_default().push(thread);
         }
     }
-    let (mounts, mut threads) = seen.into_iter().max_by_key(|(_, threads)| threads.len())?;
-    Some((threads.pop()?, mounts))
+    let (mounts, threads) = seen.into_iter().max_by_key(|(_, threads)| threads.len())?;
+    let root = threads.iter().find_map(|thread| {
+        let root = File::open(thread.join("root")).ok()?;
+        (mounts_of_root(thread).as_ref() == Some(&mounts)).then_some(root)
+    });
+    Some((mounts, root))
 }
 
 /// The mounts that a process has at its root. They have numbers of their own in every mount namespace, so equal ones mean
@@ -167,7 +178,8 @@ mod tests {
         assert!(elsewhere(Place::of(&Address::Tcp("10.0.0.1:2375".to_owned())).await));
         assert!(elsewhere(Place::of(&Address::Unix("/nowhere.sock".into())).await));
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(Place::of(&Address::Unix(socket)).await, Place::Here, "our own process listens");
+        let ours = Place::of(&Address::Unix(socket)).await;
+        assert!(matches!(ours, Place::Here), "our own process listens: {ours:?}");
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let place = Place::of_process(other.id());
         other.kill().unwrap();
@@ -183,7 +195,7 @@ mod tests {
         fs::write(&ours, "x").unwrap();
         let theirs = root.join(ours.strip_prefix("/").unwrap());
         fs::create_dir_all(theirs.parent().unwrap()).unwrap();
-        let place = Place::Below(root);
+        let place = Place::below(File::open(root).unwrap());
         assert!(place.shares(&ours).is_err(), "nothing is there for the engine");
         fs::write(&theirs, "x").unwrap();
         assert!(place.shares(&ours).is_err(), "another file is there for the engine");

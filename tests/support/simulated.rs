@@ -62,6 +62,24 @@ impl SimHost {
         Sandbox { host: self, placed }
     }
 
+    /// Any container: its labels, the engine's word for its state, and its age in minutes.
+    pub(crate) fn place(&self, name: &str, labels: &[(&str, &str)], state: &str, age: i64) -> ContainerId {
+        let created_at = Timestamp::now() - SignedDuration::from_mins(age);
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let placed = Placed {
+            name: name.to_owned(),
+            image: IMAGE.to_owned(),
+            labels: labels.collect(),
+            command: vec!["sleep".to_owned(), "3600".to_owned()],
+            program: Inside::service(),
+            state: state.to_owned(),
+            created_at,
+            started_at: Some(created_at),
+            ..Placed::default()
+        };
+        ContainerId::parse(&self.engine.act(|world, _| world.place(placed))).unwrap()
+    }
+
     /// One that no session claims and in which nothing runs.
     pub(crate) fn orphan(&self, name: &str, workspace: &str) -> ContainerId {
         self.sandbox(name, workspace).exited().placed()

@@ -109,6 +109,7 @@ impl Surroundings {
             },
             paths: self.paths.clone(),
             neighbours: Arc::clone(&self.neighbours),
+            others: Arc::clone(&all.others),
             systems: self.systems.iter().map(|system| system.around(container)).collect(),
             marks_fault: all.marks_fault.clone(),
             drains: all
