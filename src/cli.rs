@@ -5,6 +5,7 @@ mod dashboard;
 mod demo;
 mod dirs;
 mod doctor;
+mod gate;
 mod log;
 mod manual;
 mod may_start;
@@ -147,6 +148,12 @@ enum Command {
     Dirs(dirs::DirsArguments),
     /// Check engine, profiles, session databases, rights and terminal, one line each, with the fix
     Doctor(doctor::DoctorArguments),
+    /// Let questions pass to the engine and nothing else: a socket for people who may only look
+    ///
+    /// Whoever can open the socket at PATH can list, inspect, follow logs and events, with secrets taken out, and cannot
+    /// change anything: `sandkeeper --read-only --host unix://PATH` and the docker command line both work on it. It runs until
+    /// TERM or Ctrl-C, writes one line for every request it refuses, and removes its socket when it ends.
+    Gate(gate::GateArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
     Profiles(profiles::ProfilesArguments),
     /// Try everything on a made-up host, without an engine: four systems, every status, every action
@@ -189,6 +196,12 @@ enum Trouble {
     Target(#[from] targets::TargetFault),
     #[error(transparent)]
     Folders(#[from] FolderFault),
+    #[error(transparent)]
+    Gate(#[from] crate::gate::GateFault),
+    #[error("there is no group `{0}`; make it with `groupadd --system {0}`, or name another with `--group`")]
+    NoSuchGroup(String),
+    #[error("no engine answers: {0}; start one, or name one with `--host`")]
+    NoEngine(String),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
     #[error(
@@ -200,8 +213,11 @@ enum Trouble {
 impl Trouble {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) => Outcome::Unavailable,
+            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) | Self::NoEngine(_) => {
+                Outcome::Unavailable
+            }
             Self::Runtime(_)
+            | Self::Gate(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
             | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
@@ -289,6 +305,7 @@ fn run_in(
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Dirs(arguments) => runtime.block_on(dirs::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
+        Command::Gate(arguments) => runtime.block_on(gate::run(arguments, &house)),
         Command::Reconcile(arguments) => runtime.block_on(reconcile::run(arguments, &house)),
         Command::Stop(arguments) => runtime.block_on(targets::stop(arguments, &house)),
         Command::Rm(arguments) => runtime.block_on(targets::remove(arguments, &house)),

@@ -5,10 +5,10 @@
 //! [`EngineControl`] can act, addresses containers by full id only, and is for the keeper alone.
 
 mod control;
-mod decode;
+pub(crate) mod decode;
 mod endpoint;
 mod fault;
-mod redact;
+pub(crate) mod redact;
 pub mod sim;
 mod transport;
 mod view;

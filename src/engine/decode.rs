@@ -53,7 +53,7 @@ impl From<RawMount> for Mount {
 }
 
 /// Reads `GET /containers/json`.
-pub(super) fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
+pub(crate) fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
     let raw: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
     let mut rows: Vec<Row> = raw.iter().map(|raw| row(raw.get())).collect();
     distrust_repeated_ids(&mut rows);
@@ -200,14 +200,14 @@ struct RawHostConfig {
 }
 
 /// An inspected container and the exec instances the engine knows of, running or not.
-pub(super) struct DecodedInspect {
-    pub(super) container: Container,
+pub(crate) struct DecodedInspect {
+    pub(crate) container: Container,
     pub(super) inspection: Inspection,
     pub(super) exec_ids: Vec<String>,
 }
 
 /// Reads `GET /containers/{id}/json`.
-pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
+pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
     let raw: RawInspect = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
     let id = ContainerId::parse(&raw.id)
         .ok_or_else(|| EngineFault::Unintelligible("the inspected container has no full id".to_owned()))?;

@@ -9,6 +9,7 @@
 
 pub(crate) mod application;
 pub(crate) mod engine;
+pub(crate) mod gate;
 pub(crate) mod hermes;
 pub(crate) mod kept;
 pub(crate) mod native;
