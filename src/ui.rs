@@ -5,6 +5,7 @@ mod command;
 mod detail;
 mod filter;
 mod glyphs;
+mod input;
 mod keymap;
 mod layout;
 mod list;
@@ -24,6 +25,7 @@ mod work;
 
 pub use command::{Command, TABLE};
 pub use glyphs::Glyphs;
+pub use input::Input;
 pub use keymap::{Chord, Keymap, KeymapFault};
 pub use message::{Effect, LastLook, Message, Observation};
 pub use model::{Layer, Model, Setup};

@@ -7,10 +7,10 @@ mod cadence;
 mod clock;
 mod engine;
 mod images;
+mod marks;
 pub(crate) mod paths;
 mod sessions;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::snapshot::{DrainMark, SystemFacts};
-use crate::domain::{ContainerId, Snapshot};
+use crate::domain::Snapshot;
+use crate::domain::snapshot::SystemFacts;
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
-use crate::state::State;
 use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
+use marks::MarkReader;
 use sessions::{SessionWatcher, Wanted};
 
 /// How often to look.
@@ -75,7 +75,7 @@ pub struct Observer {
 #[derive(Debug)]
 struct Desk {
     clock: ClockWatch,
-    state_folder: PathBuf,
+    marks: MarkReader,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
 }
@@ -94,7 +94,11 @@ impl Observer {
         let sessions = SessionWatcher::new(systems, budget);
         Self {
             engine: EngineWatcher::new(endpoints, profiles, budget),
-            desk: Desk { clock: ClockWatch::default(), state_folder, wanted: sessions.wanted() },
+            desk: Desk {
+                clock: ClockWatch::default(),
+                marks: MarkReader::new(state_folder),
+                wanted: sessions.wanted(),
+            },
             sessions,
         }
     }
@@ -205,6 +209,9 @@ impl Desk {
 
     /// Puts the parts together and leaves out systems of which there is no trace.
     fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
+        // A mark that cannot be read lets nothing go that would otherwise stay.
+        let marks = self.marks.read(&engine.host.identity);
+        let marks_fault = marks.as_ref().err().map(ToString::to_string);
         let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
         Snapshot {
             host: engine.host.clone(),
@@ -213,15 +220,10 @@ impl Desk {
             paths: engine.paths.clone(),
             running: engine.running(),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
-            drains: self.drains(&engine.host.identity),
+            drains: marks.unwrap_or_default(),
+            marks_fault,
             clock_step: self.clock.look(),
         }
-    }
-
-    /// A mark that cannot be read lets nothing go that would otherwise stay.
-    fn drains(&self, host: &str) -> HashMap<ContainerId, DrainMark> {
-        let state = State::open_to_read(&self.state_folder);
-        state.ok().flatten().and_then(|state| state.drains(host).ok()).unwrap_or_default()
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.
     pub drains: HashMap<ContainerId, DrainMark>,
+    /// Why our own state cannot say which are marked.
+    pub marks_fault: Option<String>,
     /// By how much the wall clock was seen to jump lately. While this is set, silence proves nothing.
     pub clock_step: Option<Duration>,
 }

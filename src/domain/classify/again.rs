@@ -105,6 +105,7 @@ impl Surroundings {
             paths: self.paths.clone(),
             running: Arc::clone(&all.running),
             systems: self.systems.iter().map(|system| system.around(container)).collect(),
+            marks_fault: all.marks_fault.clone(),
             drains: all
                 .drains
                 .get(&container.id)

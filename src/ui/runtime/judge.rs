@@ -55,6 +55,7 @@ pub(super) fn spawn(
             } else {
                 let (facts, rules) = (Arc::clone(&snapshot), policy.clone());
                 let judging = tokio::task::spawn_blocking(move || classify(&facts, &rules, at));
+                // A panic in there has given the terminal back, by which the loop that draws knows.
                 let Ok(verdicts) = judging.await else { return };
                 (Arc::new(verdicts), Instant::now())
             };
@@ -81,6 +82,9 @@ fn same(a: &Snapshot, b: &Snapshot) -> bool {
         && (Arc::ptr_eq(&a.engine.value, &b.engine.value) || a.engine.value == b.engine.value)
         && a.clock_step.is_some() == b.clock_step.is_some()
         && a.drains == b.drains
+        && a.marks_fault == b.marks_fault
+        && a.paths == b.paths
+        && a.running == b.running
         && a.images.by_id == b.images.by_id
         && a.images.by_reference == b.images.by_reference
         && ours.len() == theirs.len()

@@ -107,14 +107,15 @@ fn ages(model: &Model) -> Vec<(String, Style)> {
         return vec![("looking…".to_owned(), header)];
     };
     let limit = model.setup.policy.max_evidence_age;
-    let age = |name: &str, age: Option<Duration>, bad: bool| {
-        let age = age.map_or_else(|| "never".to_owned(), coarse);
+    let age = |name: &str, usual: u64, age: Option<Duration>, bad: bool| {
+        let age = age.map_or_else(|| "never".to_owned(), |age| coarse(age, usual));
         let style = if bad { header.patch(theme.style(Role::Danger)) } else { header };
         let mark = if bad { "!" } else { "" };
         (format!("{mark}{name} {age}  "), style)
     };
     let engine = &snapshot.engine;
-    let mut ages = vec![age("engine", engine.age(model.now), engine.unusable(model.now, limit).is_some())];
+    let mut ages =
+        vec![age("engine", 15, engine.age(model.now), engine.unusable(model.now, limit).is_some())];
     let stores: Vec<_> = snapshot.systems.iter().flat_map(|system| &system.stores).collect();
     if stores.is_empty() {
         ages.push(("no session store  ".to_owned(), header));
@@ -122,16 +123,16 @@ fn ages(model: &Model) -> Vec<(String, Style)> {
         let bad = stores.iter().any(|store| store.sessions.unusable(model.now, limit).is_some());
         let never = stores.iter().any(|store| store.sessions.at.is_none());
         let oldest = stores.iter().filter_map(|store| store.sessions.age(model.now)).max();
-        ages.push(age("sessions", if never { None } else { oldest }, bad));
+        ages.push(age("sessions", 5, if never { None } else { oldest }, bad));
     }
     ages
 }
 
-/// An age in steps coarse enough that a host on which nothing happens costs no bytes on the wire.
-fn coarse(age: Duration) -> String {
+/// An age in steps coarse enough that a host on which nothing happens costs no bytes on the wire: between two looks
+/// facts grow older by as much as is usual, and that is no news.
+fn coarse(age: Duration, usual: u64) -> String {
     match age.as_secs() {
-        0..5 => "<5s".to_owned(),
-        5..15 => "<15s".to_owned(),
+        seconds if seconds < usual => format!("<{usual}s"),
         seconds => Span(Duration::from_secs(seconds - seconds % 5)).to_string(),
     }
 }
