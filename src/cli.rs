@@ -20,7 +20,7 @@ mod targets;
 mod try_profile;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,9 +37,13 @@ use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
 use crate::folders::FolderFault;
 use crate::keeper::KeeperFault;
+use crate::privileges::refuse_lent;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet};
 use crate::watch::{Observer, WatchedSystem};
+
+/// The name under which the program can only look, whatever it is told: a link to it is enough.
+const VIEWER: &str = "sandkeeper-view";
 
 /// How a command ended. The numbers are the program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +119,10 @@ struct GlobalArguments {
     /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
     #[arg(long, global = true, value_name = "NAME")]
     theme: Option<String>,
-    /// Never change anything, whatever is asked
+    /// How often the dashboard may draw in a second, for slow connections [default: 30]
+    #[arg(long, global = true, value_name = "COUNT")]
+    max_fps: Option<u32>,
+    /// Never change anything, whatever is asked [always under the name `sandkeeper-view`]
     #[arg(long, global = true)]
     read_only: bool,
 }
@@ -230,10 +237,18 @@ impl Trouble {
 
 /// Runs the program with these arguments.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    if let Err(fault) = refuse_lent() {
+        output::complain(&format!("error: {fault}"));
+        return Outcome::Failed.into();
+    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let only_looks =
+        arguments.first().and_then(|name| Path::new(name).file_name()).is_some_and(|it| it == VIEWER);
+    let mut arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return not_understood(&error).into(),
     };
+    arguments.global.read_only |= only_looks;
     match run(arguments) {
         // Whoever relies on the answer must not take half of it for all.
         Ok(Outcome::Done) if output::was_cut_short() => Outcome::Failed.into(),
@@ -434,6 +449,7 @@ impl From<GlobalArguments> for Flags {
             timeout: arguments.timeout,
             interval: arguments.interval,
             theme: arguments.theme,
+            max_fps: arguments.max_fps,
             read_only: arguments.read_only,
         }
     }

@@ -27,6 +27,7 @@ pub mod environment;
 pub mod folders;
 pub mod gate;
 pub mod keeper;
+pub mod privileges;
 pub mod profiles;
 pub mod sessions;
 pub mod state;

@@ -42,7 +42,10 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 
 pub(super) async fn run(arguments: &GateArguments, house: &House) -> Result<Outcome, Trouble> {
     let group = match &arguments.group {
-        Some(name) => Some(accounts::group(name).ok_or_else(|| Trouble::NoSuchGroup(name.clone()))?.id),
+        Some(name) => {
+            let known = accounts::group(name).map(|group| group.id).or_else(|| name.parse().ok());
+            Some(known.ok_or_else(|| Trouble::NoSuchGroup(name.clone()))?)
+        }
         None => None,
     };
     let entries = house.library.select(&house.settings.profiles)?;

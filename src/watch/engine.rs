@@ -13,7 +13,7 @@ use super::{Backoff, Cadence, paths};
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
-use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
+use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineInfo, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Running containers are inspected again after this long even if no event spoke of them.
@@ -160,7 +160,7 @@ impl EngineWatcher {
         match EngineView::first_that_answers(&self.endpoints, remaining(deadline)).await {
             Ok((engine, info)) => {
                 self.attempts.clear();
-                self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
+                self.facts.host = host(&engine.endpoint().address, Some(&info));
                 self.facts.endpoint = Some(engine.endpoint().clone());
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
@@ -316,8 +316,14 @@ impl EngineWatcher {
     }
 }
 
-fn host(address: &Address, engine: Option<String>) -> Host {
-    Host { endpoint: address.to_string(), identity: address.identity(), engine, tried: Vec::new() }
+fn host(address: &Address, engine: Option<&EngineInfo>) -> Host {
+    Host {
+        endpoint: address.to_string(),
+        identity: address.identity(),
+        engine: engine.map(ToString::to_string),
+        guarded: engine.is_some_and(|engine| engine.guarded),
+        tried: Vec::new(),
+    }
 }
 
 fn tried_at(attempt: &Attempt) -> Tried {

@@ -19,6 +19,7 @@ pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod simulated;
+pub(crate) mod ssh;
 pub(crate) mod stores;
 pub(crate) mod systems;
 pub(crate) mod terminal;
