@@ -312,6 +312,9 @@ pub(super) fn version(body: &[u8]) -> Result<(String, String), EngineFault> {
 }
 
 #[cfg(test)]
+mod random_input;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod application;
+pub(crate) mod corpus;
 pub(crate) mod engine;
 pub(crate) mod gate;
 pub(crate) mod hermes;
