@@ -36,7 +36,7 @@ pub const HEADER: &str = "sandkeeper-gate";
 /// How many may be connected at once. Two handles each, below the usual limit of 1024.
 const MOST_CONNECTIONS: usize = 400;
 /// How many KiB of whole answers are held at once.
-const MOST_HELD: usize = 256 * 1024;
+const MOST_HELD: usize = 128 * 1024;
 /// How long answers in flight may take to end when the gate does.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 

@@ -59,13 +59,14 @@ pub(super) async fn run(arguments: &GateArguments, house: &House) -> Result<Outc
         logs: !arguments.no_logs,
     };
     let stop = CancellationToken::new();
-    let (mut terminated, mut interrupted) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminated, mut interrupted, mut hung_up) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
     let told = stop.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = terminated.recv() => {}
             _ = interrupted.recv() => {}
+            _ = hung_up.recv() => {}
         }
         told.cancel();
     });

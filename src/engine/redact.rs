@@ -173,49 +173,57 @@ impl Redactor {
 
 /// Whether a name is that of a secret.
 fn is_telling(name: &str) -> bool {
-    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-    TELLING_PARTS.iter().any(|part| letters.contains(part))
-        || words_of(name).iter().any(|word| TELLING_WORDS.contains(&word.as_str()))
+    let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
+    let letters: String = letters.collect();
+    let is_word = |word: &str| TELLING_WORDS.iter().any(|telling| telling.eq_ignore_ascii_case(word));
+    TELLING_PARTS.iter().any(|part| letters.contains(part)) || words_of(name).any(is_word)
 }
 
 /// `sessionKey`, `session-key` and `SESSION_KEY` are `session` and `key`.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+fn words_of(name: &str) -> impl Iterator<Item = &str> {
+    let mut start = 0;
     let mut before = ' ';
-    for c in name.chars() {
-        let begins = c.is_uppercase() && before.is_lowercase();
-        if begins || !c.is_alphanumeric() {
-            words.push(String::new());
-        }
-        if c.is_alphanumeric()
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(c.to_lowercase());
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    for (at, c) in name.char_indices() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && before.is_lowercase()) {
+            ends.push((start, at));
+            start = if c.is_alphanumeric() { at } else { at + c.len_utf8() };
         }
         before = c;
     }
-    words
+    ends.push((start, name.len()));
+    ends.into_iter().map(|(start, end)| &name[start..end])
 }
 
 /// The text without what has the shape of a secret. Most texts show at a glance that they have none, which spares them the
 /// patterns: a list may hold a million texts.
 fn without_secrets(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
-    for (sign, shape, replacement) in SHAPES.iter() {
-        if !sign.iter().any(|sign| text.contains(sign)) {
+    for (signs, shape, replacement) in SHAPES.iter() {
+        if !signs.iter().any(|sign| text.contains(sign)) {
             continue;
         }
         if let Cow::Owned(replaced) = shape.replace_all(&text, *replacement) {
             text = Cow::Owned(replaced);
         }
     }
-    if text.contains(['=', ':']) {
+    if may_assign(&text) {
         text = hide_after(text, &ASSIGNMENT);
     }
     if text.contains('-') && text.contains(char::is_whitespace) {
         text = hide_after(text, &FLAG);
     }
     text
+}
+
+/// Whether a text may hold `name=value`, `name: value` or `"name":"value"`. Images, digests and addresses have colons of
+/// another kind.
+fn may_assign(text: &str) -> bool {
+    let colon = || {
+        text.contains(['"', '\''])
+            || text.match_indices(':').any(|(at, _)| text[at + 1..].starts_with(char::is_whitespace))
+    };
+    text.contains('=') || (text.contains(':') && colon())
 }
 
 /// Hides what comes after each telling name that `named` finds.
@@ -252,7 +260,11 @@ fn hide_after<'a>(text: Cow<'a, str>, named: &Regex) -> Cow<'a, str> {
 static SHAPES: LazyLock<[(&[&str], Regex, &str); 5]> = LazyLock::new(|| {
     let shapes: [(&[&str], &str, &str); 5] = [
         (&["://"], r#"(?i)([a-z][a-z0-9+.-]*://)[^/\s@'"]+@"#, "${1}<redacted>@"),
-        (&[" ", "\t", "\n"], r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}", "${1}${2}<redacted>"),
+        (
+            &["earer", "EARER", "asic", "ASIC"],
+            r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}",
+            "${1}${2}<redacted>",
+        ),
         (
             &["-----BEGIN "],
             r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)",

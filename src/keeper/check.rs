@@ -166,7 +166,7 @@ impl Checker {
     async fn fresh_paths(&self, container: &Container) -> HashMap<String, PathFact> {
         let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
         let address = &self.engine.endpoint().address;
-        paths::look_up(address, profiles, std::iter::once(container), self.patience).await
+        paths::look_up((address, false), profiles, std::iter::once(container), self.patience).await
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {

@@ -147,6 +147,7 @@ impl EngineWatcher {
         let ours = self.ours(&rows);
         let containers = || ours.iter().map(|(_, container)| container.as_ref());
         let address = &engine.endpoint().address;
+        let address = (address, self.facts.host.guarded);
         let paths = paths::look_up(address, self.profiles.iter(), containers(), remaining(deadline) / 2);
         let images = self.images.look_up(&engine, deadline, containers());
         let (images, paths) = tokio::join!(images, paths);
