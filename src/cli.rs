@@ -306,11 +306,8 @@ fn run_in(
     let command = match (arguments.command, dashboard::can_be_shown(&house)) {
         (Some(command), _) => command,
         (None, Showing::Here) => {
-            // A terminal that takes no more bytes must not hold up a keeper between a check and its step.
-            let mut beside = tokio::runtime::Builder::new_multi_thread();
-            let beside = beside.worker_threads(1).enable_all().build()?;
-            let outcome = beside.block_on(dashboard::run(&house));
-            beside.shutdown_background();
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
             return outcome;
         }
         (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),

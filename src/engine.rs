@@ -6,6 +6,7 @@
 
 mod control;
 pub(crate) mod decode;
+mod elements;
 mod endpoint;
 mod fault;
 pub(crate) mod redact;

@@ -116,7 +116,7 @@ async fn mounted(
     let mut mounted = BTreeSet::new();
     for answer in answers {
         let container = answer.map_err(|fault| format!("a container could not be inspected: {fault}"))?;
-        let mounts = container.iter().flat_map(|container| &container.mounts);
+        let mounts = container.iter().flat_map(|container| container.mounts.iter());
         mounted.extend(mounts.filter(|mount| mount.kind == "bind").map(|mount| PathBuf::from(&mount.source)));
     }
     Ok(mounted)

@@ -70,6 +70,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             running: &snapshot.running,
         };
         let judged = verdicts.containers.len();
+        verdicts.containers.reserve_exact(candidates.len());
         let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
         verdicts.containers.extend(
             of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),

@@ -1,7 +1,7 @@
 //! A tolerant reading of the engine's JSON. One row that cannot be read costs that row; a document that cannot be
 //! read is a fault and never an empty list.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::elements::Elements;
 use super::fault::EngineFault;
 use crate::domain::container::{
     Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Row, UnreadableRow,
@@ -52,12 +53,68 @@ impl From<RawMount> for Mount {
     }
 }
 
-/// Reads `GET /containers/json`.
-pub(crate) fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
-    let raw: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    let mut rows: Vec<Row> = raw.iter().map(|raw| row(raw.get())).collect();
-    distrust_repeated_ids(&mut rows);
-    Ok(rows)
+/// `GET /containers/json`, read while it arrives. What was known before and is still the same is kept once.
+#[derive(Debug)]
+pub(super) struct ListReader<'a> {
+    elements: Elements,
+    known: HashMap<&'a ContainerId, &'a Arc<Container>>,
+    rows: Vec<Row>,
+    /// How the answer begins, to show what came in place of a list.
+    beginning: Vec<u8>,
+}
+
+impl<'a> ListReader<'a> {
+    pub(super) fn new(known: &'a [Row]) -> Self {
+        let containers = known.iter().filter_map(|row| match row {
+            Row::Container(container) => Some((&container.id, container)),
+            Row::Unreadable(_) => None,
+        });
+        Self {
+            elements: Elements::default(),
+            known: containers.collect(),
+            rows: Vec::with_capacity(known.len()),
+            beginning: Vec::new(),
+        }
+    }
+
+    /// Takes in the next piece.
+    pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), EngineFault> {
+        let room = 60_usize.saturating_sub(self.beginning.len());
+        self.beginning.extend_from_slice(&piece[..piece.len().min(room)]);
+        let Self { elements, known, rows, .. } = self;
+        let taken = elements.take(piece, |element| {
+            // An element that is no JSON puts all of the answer in doubt; one that is not as promised only itself.
+            let raw: &RawValue = serde_json::from_slice(element).map_err(|error| error.to_string())?;
+            rows.push(remembered(row(raw.get()), known));
+            Ok(())
+        });
+        taken.map_err(|problem: String| self.unintelligible(&problem))
+    }
+
+    /// All rows, once everything is taken in.
+    pub(super) fn finish(mut self) -> Result<Vec<Row>, EngineFault> {
+        self.elements.finish().map_err(|malformed| self.unintelligible(&malformed.to_string()))?;
+        distrust_repeated_ids(&mut self.rows);
+        Ok(self.rows)
+    }
+
+    fn unintelligible(&self, problem: &str) -> EngineFault {
+        let beginning = String::from_utf8_lossy(&self.beginning);
+        EngineFault::Unintelligible(format!("{problem}; it begins with `{}`", beginning.trim()))
+    }
+}
+
+fn remembered(row: Row, known: &HashMap<&ContainerId, &Arc<Container>>) -> Row {
+    let Row::Container(mut container) = row else { return row };
+    if let Some(known) = known.get(&container.id) {
+        if container == **known {
+            return Row::Container(Arc::clone(known));
+        }
+        if let Some(container) = Arc::get_mut(&mut container) {
+            container.share(known);
+        }
+    }
+    Row::Container(container)
 }
 
 fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
@@ -65,7 +122,8 @@ fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
     EngineFault::Unintelligible(format!("{error}; it begins with `{}`", beginning.trim()))
 }
 
-fn row(json: &str) -> Row {
+/// Reads one row of a list.
+pub(crate) fn row(json: &str) -> Row {
     let raw: ListRow = match serde_json::from_str(json) {
         Ok(raw) => raw,
         Err(error) => return salvage(json, &error.to_string()),
@@ -85,7 +143,7 @@ fn row(json: &str) -> Row {
             name,
             image: raw.image,
             image_id: raw.image_id,
-            labels,
+            labels: Arc::new(labels),
             state: ContainerState::parse(raw.state.as_deref().unwrap_or_default()),
             created_at,
             mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
@@ -147,7 +205,7 @@ fn distrust_repeated_ids(rows: &mut [Row]) {
             *row = Row::Unreadable(UnreadableRow {
                 id: Some(container.id.clone()),
                 name: Some(container.name.clone()),
-                labels: Some(container.labels.clone()),
+                labels: Some((*container.labels).clone()),
                 problem: "its id stands in several rows".to_owned(),
             });
         }
@@ -231,7 +289,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         name: raw.name.strip_prefix('/').unwrap_or(&raw.name).to_owned(),
         image: raw.config.image,
         image_id: raw.image,
-        labels: raw.config.labels.unwrap_or_default(),
+        labels: Arc::new(raw.config.labels.unwrap_or_default()),
         state: ContainerState::parse(&raw.state.status),
         created_at,
         mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
@@ -329,6 +387,12 @@ mod tests {
         )
     }
 
+    fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
+        let mut reader = ListReader::new(&[]);
+        body.chunks(7).try_for_each(|piece| reader.take(piece))?;
+        reader.finish()
+    }
+
     fn listed(rows: &[String]) -> Vec<Row> {
         list(format!("[{}]", rows.join(",")).as_bytes()).unwrap()
     }
@@ -371,6 +435,22 @@ mod tests {
     }
 
     #[test]
+    fn what_has_not_changed_is_kept_once() {
+        let before = listed(&[good('a'), good('b')]);
+        let mut reader = ListReader::new(&before);
+        let again = [good('a'), good('b').replace("running", "paused")];
+        reader.take(format!("[{}]", again.join(",")).as_bytes()).unwrap();
+        let after = reader.finish().unwrap();
+        let (Row::Container(a), Row::Container(b)) = (&before[0], &before[1]) else { panic!("{before:?}") };
+        let (Row::Container(a_again), Row::Container(b_again)) = (&after[0], &after[1]) else {
+            panic!("{after:?}")
+        };
+        assert!(Arc::ptr_eq(a, a_again));
+        assert_eq!(b_again.state, ContainerState::Paused);
+        assert!(Arc::ptr_eq(&b.labels, &b_again.labels));
+    }
+
+    #[test]
     fn an_unknown_state_is_kept_as_the_engine_said_it() {
         let rows = listed(&[good('a').replace("running", "stopped")]);
         let Row::Container(container) = &rows[0] else { panic!("{rows:?}") };
@@ -387,7 +467,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_a_fault_and_never_an_empty_list() {
-        for body in ["", "{}", "<html>", "[{\"Id\":", "null", r#"{"message":"boom"}"#] {
+        for body in ["", "{}", "<html>", "[{\"Id\":", "[{]", "[1}]", "null", r#"{"message":"boom"}"#] {
             assert!(list(body.as_bytes()).is_err(), "{body}");
         }
     }

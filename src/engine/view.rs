@@ -157,8 +157,15 @@ impl EngineView {
 
     /// Every container on the engine, whoever it belongs to.
     pub async fn list(&self) -> Result<Vec<Row>, EngineFault> {
-        let body = self.transport.get("/containers/json?all=true", self.timeout).await?;
-        decode::list(&body)
+        self.list_again(&[]).await
+    }
+
+    /// The same, where an earlier list is at hand: what has not changed since is kept once.
+    pub async fn list_again(&self, known: &[Row]) -> Result<Vec<Row>, EngineFault> {
+        let mut reader = decode::ListReader::new(known);
+        let take = |piece: &[u8]| reader.take(piece);
+        self.transport.get_in_pieces("/containers/json?all=true", self.timeout, take).await?;
+        reader.finish()
     }
 
     /// One container, or `None` when it is gone. The answer's id is compared: an engine that no longer knows an id

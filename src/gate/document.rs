@@ -55,13 +55,12 @@ impl<'a> Documents<'a> {
 
     fn shows_row(&self, row: &str) -> bool {
         let Some(profiles) = self.only else { return true };
-        match decode::list(format!("[{row}]").as_bytes()).as_deref() {
-            Ok([Row::Container(container)]) => self.shows(container),
-            Ok([Row::Unreadable(row)]) => {
+        match decode::row(row) {
+            Row::Container(container) => self.shows(&container),
+            Row::Unreadable(row) => {
                 let labels = row.labels.as_ref();
                 labels.is_some_and(|labels| profiles.iter().any(|profile| profile.matches_labels(labels)))
             }
-            _ => false,
         }
     }
 
@@ -116,8 +115,8 @@ fn subject(event: &Value) -> Option<Container> {
         image_id: String::new(),
         state: ContainerState::parse("running"),
         created_at: Timestamp::UNIX_EPOCH,
-        mounts: Vec::new(),
-        labels,
+        mounts: Arc::default(),
+        labels: Arc::new(labels),
         inspected: Inspected::NotNeeded,
     })
 }

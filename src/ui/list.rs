@@ -38,7 +38,7 @@ pub struct Row {
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A workspace.
-    Workspace(Group),
+    Workspace(Box<Group>),
     /// A container: its place among the verdicts.
     Container(usize),
     /// A lost session: its place among the lost.
@@ -288,7 +288,7 @@ impl List {
                 }
             }
             let folded = group.folded;
-            rows.push(Row { key: Key::Workspace(name), content: Content::Workspace(group) });
+            rows.push(Row { key: Key::Workspace(name), content: Content::Workspace(Box::new(group)) });
             if !folded {
                 rows.extend(contents.into_iter().map(|content| row(verdicts, content)));
             }

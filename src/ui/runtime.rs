@@ -68,7 +68,7 @@ where
     let (messages, inbox) = mpsc::channel(1024);
     let tasks = TaskTracker::new();
     let stop = CancellationToken::new();
-    judge::spawn(&world, &tasks, &stop, messages.clone());
+    judge::spawn(&world, &tasks, &stop, messages.clone())?;
     let memory = Memory::begin(&world, &tasks, messages.clone());
     let work = CancellationToken::new();
     let mut runner = Runner { world, messages, tasks, stop, memory, log: None, work, over: false };

@@ -133,7 +133,8 @@ impl EngineWatcher {
     ) -> Result<(Vec<Row>, Images, HashMap<String, PathFact>), String> {
         let engine = self.connect(deadline).await?;
         let sentence = |fault: EngineFault| format!("{fault}; {}", fault.hint());
-        let mut rows = engine.within(remaining(deadline)).list().await.map_err(sentence)?;
+        let mut rows =
+            engine.within(remaining(deadline)).list_again(&self.facts.rows.value).await.map_err(sentence)?;
         let before = self.facts.rows.value.len();
         if rows.is_empty() && before > 0 && std::mem::take(&mut self.distrust_emptiness) {
             return Err(format!(
@@ -221,7 +222,10 @@ impl EngineWatcher {
         let mut gone = HashSet::new();
         for (index, answer, listed) in answers {
             match answer {
-                Ok(Some(inspected)) => {
+                Ok(Some(mut inspected)) => {
+                    if let Some(inspected) = Arc::get_mut(&mut inspected) {
+                        inspected.share(&listed);
+                    }
                     known.insert(listed.id.clone(), (Instant::now(), Arc::clone(&inspected)));
                     rows[index] = Row::Container(inspected);
                 }

@@ -171,7 +171,7 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
             system = None;
         }
     }
-    Some(unjudged(Subject::Row(row.clone()), system, Evidence::RowUnreadable(row.problem.clone())))
+    Some(unjudged(Subject::Row(Box::new(row.clone())), system, Evidence::RowUnreadable(row.problem.clone())))
 }
 
 /// The verdict on what no system can judge.

@@ -42,6 +42,13 @@ fn row_of(dice: &mut Dice) -> String {
     format!("{{{}}}", members.join(","))
 }
 
+/// Reads a list that arrives in pieces.
+fn list(body: &[u8], piece: usize) -> Result<Vec<Row>, EngineFault> {
+    let mut reader = ListReader::new(&[]);
+    body.chunks(piece).try_for_each(|piece| reader.take(piece))?;
+    reader.finish()
+}
+
 #[test]
 fn every_row_of_any_list_becomes_one_row_and_nothing_else_becomes_a_list() {
     let mut dice = Dice::new(1);
@@ -61,7 +68,7 @@ fn every_row_of_any_list_becomes_one_row_and_nothing_else_becomes_a_list() {
                 body.insert_str(at, dice.pick(&PIECES).unwrap());
             }
         }
-        match list(body.as_bytes()) {
+        match list(body.as_bytes(), 1 + dice.below(40)) {
             Ok(found) => {
                 assert!(damaged || found.len() == rows.len(), "{body}");
                 assert!(!found.is_empty() || body.trim_matches(['[', ']', ' ']).is_empty(), "{body}");
