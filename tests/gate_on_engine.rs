@@ -22,6 +22,7 @@ on_both_engines!(
     logs_and_events_are_followed,
     a_user_without_rights_to_the_engine_sees_everything,
     a_canary_stays_behind,
+    with_only_profiles_other_containers_do_not_exist,
 );
 
 const CANARY: &str = "hunter2-canary";
@@ -198,9 +199,7 @@ fn a_canary_stays_behind(engine: &Exclusive) {
         .running();
     let home = Home::new();
     let gate = GateProcess::start(&home, engine.endpoint(), &[]);
-    let since = "/events?since=1&until=4000000000&filters=%7B%22container%22%3A%5B%22ID%22%5D%7D";
-    let now = jiff::Timestamp::now().as_second() + 1;
-    let events = since.replace("ID", &id).replace("4000000000", &now.to_string());
+    let events = past_events(&id);
     for target in [
         format!("/containers/{id}/json"),
         "/containers/json?all=1".to_owned(),
@@ -214,5 +213,36 @@ fn a_canary_stays_behind(engine: &Exclusive) {
         assert!(!answer.text().contains(CANARY), "{target}: {}", answer.text());
     }
     assert!(gate.get(&format!("/containers/{id}/json")).text().contains("SOMETHING=<redacted>"));
+    gate.end();
+}
+
+/// Everything that has happened to a container until now.
+fn past_events(id: &str) -> String {
+    let now = jiff::Timestamp::now().as_second() + 1;
+    format!("/events?since=1&until={now}&filters=%7B%22container%22%3A%5B%22{id}%22%5D%7D")
+}
+
+fn with_only_profiles_other_containers_do_not_exist(engine: &Exclusive) {
+    let scene = engine.scene();
+    let ours = scene.container(scene.name("ours")).label("sandkeeper.managed", "true").running();
+    let other = scene.container(scene.name("other")).running();
+    let exec = scene.exec(&other);
+    let home = Home::new();
+    let gate = GateProcess::start(&home, engine.endpoint(), &["--only-profiles", "--profile", "native"]);
+    let list = gate.get("/containers/json?all=1").json();
+    assert_eq!(list.as_array().unwrap().len(), 1, "{list:#}");
+    assert_eq!(list[0]["Id"], ours.as_str());
+    for reference in [other.as_str(), &other[..12], &scene.name("other")] {
+        for question in ["json", "logs?stdout=1", "stats?stream=0", "top"] {
+            assert_eq!(gate.get(&format!("/containers/{reference}/{question}")).status, 404, "{question}");
+        }
+    }
+    let command = engine.inspect(&other)["ExecIDs"][0].as_str().unwrap().to_owned();
+    assert_eq!(gate.get(&format!("/exec/{command}/json")).status, 404, "nor do commands in them");
+    exec.end();
+    assert_eq!(gate.get(&format!("/containers/{}/json", scene.name("ours"))).json()["Id"], ours.as_str());
+    let heard = |id: &str| gate.get(&past_events(id)).text();
+    assert!(heard(&ours).contains(&ours), "{}", heard(&ours));
+    assert_eq!(heard(&other), "", "nothing has happened to what does not exist");
     gate.end();
 }

@@ -223,7 +223,7 @@ fn paths_arguments_and_variables_are_harmless() {
         if text.contains('\0') || text.len() > 100_000 {
             continue; // Neither can be an argument.
         }
-        let calls: [&[&str]; 10] = [
+        let calls: [&[&str]; 13] = [
             &["status", "--host", &text],
             &["status", "--context", &text],
             &["status", "--profile", &text],
@@ -234,6 +234,9 @@ fn paths_arguments_and_variables_are_harmless() {
             &["profiles", "show", &text],
             &["profiles", "check", &text],
             &["status", "--host", "unix:///no.sock", "--db", &format!("/no/{text}")],
+            &["gate", "--host", "unix:///no.sock", "--listen", &format!("/no/{text}")],
+            &["gate", "--host", "unix:///no.sock", "--listen", "/no/x", "--group", &format!("g{text}")],
+            &["doctor", "--host", "unix:///no.sock", "--read-only-user", &format!("u{text}")],
         ];
         for call in calls {
             let finished = home.sandkeeper(call).run();

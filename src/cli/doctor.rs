@@ -26,7 +26,8 @@ pub(super) struct DoctorArguments {
     /// Answer in JSON
     #[arg(long)]
     json: bool,
-    /// Check too whether this user can look, through the gate that `--host` names, and can do nothing else; as root
+    /// Check too whether this user can look, through the gate that `--host` names, and can do nothing else; as root, and with
+    /// the `--db` of its command
     #[arg(long, value_name = "NAME")]
     read_only_user: Option<String>,
     /// Where that user's keys are [default: `.ssh/authorized_keys` in its home]

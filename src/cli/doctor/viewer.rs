@@ -27,7 +27,10 @@ pub(super) fn checks(name: &str, keys: Option<&Path>, snapshot: &Snapshot) -> Ve
     let mut checks = vec![viewer.account(), viewer.membership(), viewer.engines()];
     checks.push(viewer.gate(snapshot));
     checks.extend(
-        snapshot.stores().filter(|store| store.exists).map(|store| viewer.store(Path::new(&store.path))),
+        snapshot
+            .stores()
+            .filter(|store| store.exists && store.path.starts_with('/'))
+            .map(|store| viewer.store(Path::new(&store.path))),
     );
     checks.extend(viewer.keys(keys));
     checks
