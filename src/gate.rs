@@ -7,6 +7,7 @@
 mod answer;
 mod diary;
 mod document;
+mod parameters;
 mod patience;
 mod request;
 mod serve;
