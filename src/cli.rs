@@ -5,6 +5,7 @@ mod dashboard;
 mod demo;
 mod dirs;
 mod doctor;
+mod gate;
 mod log;
 mod manual;
 mod may_start;
@@ -19,7 +20,7 @@ mod targets;
 mod try_profile;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
 use crate::folders::FolderFault;
 use crate::keeper::KeeperFault;
+use crate::privileges::refuse_lent;
 use crate::profiles::{Entry, Library, NoSuchProfile};
 use crate::sessions::{Limits, NamedStore, StoreSet, is_url};
 use crate::watch::{Observer, WatchedSystem};
@@ -43,6 +45,9 @@ use crate::watch::{Observer, WatchedSystem};
 /// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
 /// the others waiting, and whatever waits is a fact that grows old.
 const READS_AT_ONCE: usize = 2;
+
+/// The name under which the program can only look, whatever it is told: a link to it is enough.
+const VIEWER: &str = "sandkeeper-view";
 
 /// How a command ended. The numbers are the program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +123,10 @@ struct GlobalArguments {
     /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
     #[arg(long, global = true, value_name = "NAME")]
     theme: Option<String>,
-    /// Never change anything, whatever is asked
+    /// How often the dashboard may draw in a second, for slow connections [default: 30]
+    #[arg(long, global = true, value_name = "COUNT")]
+    max_fps: Option<u32>,
+    /// Never change anything, whatever is asked [always under the name `sandkeeper-view`]
     #[arg(long, global = true)]
     read_only: bool,
 }
@@ -151,6 +159,12 @@ enum Command {
     Dirs(dirs::DirsArguments),
     /// Check engine, profiles, session databases, rights and terminal, one line each, with the fix
     Doctor(doctor::DoctorArguments),
+    /// Let questions pass to the engine and nothing else: a socket for people who may only look
+    ///
+    /// Whoever can open the socket at PATH can list, inspect, follow logs and events, with secrets taken out, and cannot
+    /// change anything: `sandkeeper --read-only --host unix://PATH` and the docker command line both work on it. It runs until
+    /// TERM or Ctrl-C, writes one line for every request it refuses, and removes its socket when it ends.
+    Gate(gate::GateArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
     Profiles(profiles::ProfilesArguments),
     /// Try everything on a made-up host, without an engine: four systems, every status, every action
@@ -193,6 +207,12 @@ enum Trouble {
     Target(#[from] targets::TargetFault),
     #[error(transparent)]
     Folders(#[from] FolderFault),
+    #[error(transparent)]
+    Gate(#[from] crate::gate::GateFault),
+    #[error("there is no group `{0}`; make it with `groupadd --system {0}`, or name another with `--group`")]
+    NoSuchGroup(String),
+    #[error("no engine answers: {0}; start one, or name one with `--host`")]
+    NoEngine(String),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
     #[error(
@@ -208,8 +228,11 @@ enum Trouble {
 impl Trouble {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) => Outcome::Unavailable,
+            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) | Self::NoEngine(_) => {
+                Outcome::Unavailable
+            }
             Self::Runtime(_)
+            | Self::Gate(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
             | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
@@ -222,10 +245,18 @@ impl Trouble {
 
 /// Runs the program with these arguments.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    if let Err(fault) = refuse_lent() {
+        output::complain(&format!("error: {fault}"));
+        return Outcome::Failed.into();
+    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let only_looks =
+        arguments.first().and_then(|name| Path::new(name).file_name()).is_some_and(|it| it == VIEWER);
+    let mut arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return not_understood(&error).into(),
     };
+    arguments.global.read_only |= only_looks;
     match run(arguments) {
         // Whoever relies on the answer must not take half of it for all.
         Ok(Outcome::Done) if output::was_cut_short() => Outcome::Failed.into(),
@@ -297,6 +328,7 @@ fn run_in(
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Dirs(arguments) => runtime.block_on(dirs::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
+        Command::Gate(arguments) => runtime.block_on(gate::run(arguments, &house)),
         Command::Reconcile(arguments) => runtime.block_on(reconcile::run(arguments, &house)),
         Command::Stop(arguments) => runtime.block_on(targets::stop(arguments, &house)),
         Command::Rm(arguments) => runtime.block_on(targets::remove(arguments, &house)),
@@ -435,6 +467,7 @@ impl From<GlobalArguments> for Flags {
             timeout: arguments.timeout,
             interval: arguments.interval,
             theme: arguments.theme,
+            max_fps: arguments.max_fps,
             read_only: arguments.read_only,
         }
     }

@@ -5,11 +5,11 @@
 //! [`EngineControl`] can act, addresses containers by full id only, and is for the keeper alone.
 
 mod control;
-mod decode;
+pub(crate) mod decode;
 mod elements;
 mod endpoint;
 mod fault;
-mod redact;
+pub(crate) mod redact;
 pub mod sim;
 mod transport;
 mod view;

@@ -117,7 +117,9 @@ impl State {
         let mode =
             std::fs::metadata(folder).map_err(|error| unusable(error.to_string()))?.permissions().mode();
         if mode & 0o022 != 0 {
-            return Err(unusable(format!("others may write in it (mode {:04o})", mode & 0o7777)));
+            let place = folder.display();
+            let why = format!("others may write in it (mode {:04o}; `chmod 700 {place}`)", mode & 0o7777);
+            return Err(unusable(why));
         }
         if mode & 0o077 != 0 {
             let private = std::fs::Permissions::from_mode(0o700);

@@ -27,7 +27,7 @@ pub use command::{Command, TABLE};
 pub use glyphs::Glyphs;
 pub use input::Input;
 pub use keymap::{Chord, Keymap, KeymapFault};
-pub use message::{Effect, LastLook, Message, Observation};
+pub use message::{Effect, LastLook, Message, Observation, Past};
 pub use model::{Layer, Model, Setup};
 pub use picture::{animation, svg};
 pub use preview::Confirmed;

@@ -1,7 +1,6 @@
 //! `sandkeeper` alone: the dashboard, on a terminal that can show one.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -13,9 +12,6 @@ use crate::keeper::who;
 use crate::ui::terminal::Terminal;
 use crate::ui::theme::{self, Depth, Theme};
 use crate::ui::{Glyphs, Hands, Input, Keymap, Model, Screen, Setup, World, run as run_dashboard};
-
-/// The shortest time between two frames.
-const FRAME_FLOOR: Duration = Duration::from_millis(33);
 
 /// Whether there is a terminal to draw a dashboard on.
 pub(super) fn can_be_shown(house: &House) -> Showing {
@@ -67,7 +63,7 @@ pub(super) async fn run(house: &House) -> Result<Outcome, Trouble> {
         state_folder: settings.state_folder.clone(),
         policy: settings.policy.clone(),
         timeout: settings.timeout,
-        frame_floor: FRAME_FLOOR,
+        frame_floor: settings.frame_floor,
     };
     let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
     let model = Model::new(setup, Timestamp::now(), width, height);

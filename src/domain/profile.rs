@@ -3,6 +3,7 @@
 //! This is the checked form. Reading it from TOML, with errors that name the line, is the work of
 //! [`crate::profiles`].
 
+mod labels;
 mod over;
 pub mod record;
 mod store;

@@ -89,6 +89,8 @@ pub struct Host {
     pub identity: String,
     /// What it calls itself, such as `Docker 20.10.24`.
     pub engine: Option<String>,
+    /// Whether its socket itself refuses to change anything.
+    pub guarded: bool,
     /// Where an engine was looked for without success, as long as none has answered.
     pub tried: Vec<Tried>,
 }

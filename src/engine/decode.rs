@@ -147,7 +147,8 @@ fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
     EngineFault::Unintelligible(format!("{error}; it begins with `{}`", beginning.trim()))
 }
 
-fn row(json: &str) -> Row {
+/// Reads one row of a list.
+pub(crate) fn row(json: &str) -> Row {
     let raw: ListRow = match serde_json::from_str(json) {
         Ok(raw) => raw,
         Err(error) => return salvage(json, &error.to_string()),
@@ -282,14 +283,14 @@ struct RawHostConfig {
 }
 
 /// An inspected container and the exec instances the engine knows of, running or not.
-pub(super) struct DecodedInspect {
-    pub(super) container: Container,
+pub(crate) struct DecodedInspect {
+    pub(crate) container: Container,
     pub(super) inspection: Inspection,
     pub(super) exec_ids: Vec<String>,
 }
 
 /// Reads `GET /containers/{id}/json`.
-pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
+pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
     let raw: RawInspect = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
     let id = ContainerId::parse(&raw.id)
         .ok_or_else(|| EngineFault::Unintelligible("the inspected container has no full id".to_owned()))?;
@@ -393,6 +394,9 @@ pub(super) fn version(body: &[u8]) -> Result<(String, String), EngineFault> {
     let podman = components.iter().any(|component| component.name.contains("Podman"));
     Ok((if podman { "Podman" } else { "Docker" }.to_owned(), raw.version))
 }
+
+#[cfg(test)]
+mod random_input;
 
 #[cfg(test)]
 mod tests {

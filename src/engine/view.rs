@@ -43,7 +43,20 @@ use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row
 /// ```compile_fail,E0599
 /// # use sandkeeper::{domain::ContainerId, engine::EngineView};
 /// async fn act(engine: EngineView, id: ContainerId) {
+///     let _ = engine.start(&id).await;
+/// }
+/// ```
+/// ```compile_fail,E0599
+/// # use sandkeeper::{domain::ContainerId, engine::EngineView};
+/// async fn act(engine: EngineView, id: ContainerId) {
 ///     let _ = engine.stop(&id, std::time::Duration::ZERO).await;
+/// }
+/// ```
+/// nor can anything be made of it that does:
+/// ```compile_fail,E0277
+/// # use sandkeeper::engine::{EngineControl, EngineView};
+/// fn act(engine: EngineView) -> EngineControl {
+///     engine.into()
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -60,6 +73,10 @@ pub struct EngineInfo {
     pub product: String,
     /// Its version.
     pub version: String,
+    /// Whether what answers is a [`gate`](crate::gate): then the socket itself refuses to change anything.
+    pub guarded: bool,
+    /// Whether that gate says that it is on the engine's own machine.
+    pub gate_is_beside: bool,
 }
 
 impl fmt::Display for EngineInfo {
@@ -123,8 +140,15 @@ impl EngineView {
     /// What the engine calls itself. Asked for its version, Podman looks through its packages for a third of a second;
     /// either engine tells it with every answer.
     pub async fn info(&self) -> Result<EngineInfo, EngineFault> {
+        let mut guarded = false;
+        let mut gate_is_beside = false;
         let named = match self.transport.answer("/_ping", self.timeout).await {
-            Ok(answer) => answer.headers().get("server").and_then(|name| decode::server(name.to_str().ok()?)),
+            Ok(answer) => {
+                let gate = answer.headers().get(crate::gate::HEADER);
+                guarded = gate.is_some();
+                gate_is_beside = gate.is_some_and(|word| word == crate::gate::BESIDE);
+                answer.headers().get("server").and_then(|name| decode::server(name.to_str().ok()?))
+            }
             // A proxy that lets only some questions pass.
             Err(EngineFault::Status { status: 403..=405, .. }) => None,
             Err(fault) => return Err(fault),
@@ -133,7 +157,7 @@ impl EngineView {
             Some(named) => named,
             None => decode::version(&self.transport.get("/version", self.timeout).await?)?,
         };
-        Ok(EngineInfo { product, version })
+        Ok(EngineInfo { product, version, guarded, gate_is_beside })
     }
 
     /// Every container on the engine, whoever it belongs to.

@@ -14,7 +14,7 @@ use super::{Backoff, Cadence, paths};
 use crate::domain::container::{Container, ContainerId, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
-use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
+use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineInfo, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Running containers are inspected again after this long even if no event spoke of them.
@@ -153,9 +153,14 @@ impl EngineWatcher {
         match EngineView::first_that_answers(&self.endpoints, remaining(deadline)).await {
             Ok((engine, info)) => {
                 self.attempts.clear();
-                self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
+                self.facts.host = host(&engine.endpoint().address, Some(&info));
                 self.facts.endpoint = Some(engine.endpoint().clone());
-                self.facts.place = Place::of(&engine.endpoint().address).await;
+                let address = &engine.endpoint().address;
+                self.facts.place = if info.gate_is_beside {
+                    Place::behind_gate(address).await
+                } else {
+                    Place::of(address).await
+                };
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];
@@ -330,8 +335,14 @@ pub(crate) async fn inspect(
     Ok(Some(container))
 }
 
-fn host(address: &Address, engine: Option<String>) -> Host {
-    Host { endpoint: address.to_string(), identity: address.identity(), engine, tried: Vec::new() }
+fn host(address: &Address, engine: Option<&EngineInfo>) -> Host {
+    Host {
+        endpoint: address.to_string(),
+        identity: address.identity(),
+        engine: engine.map(ToString::to_string),
+        guarded: engine.is_some_and(|engine| engine.guarded),
+        tried: Vec::new(),
+    }
 }
 
 fn tried_at(attempt: &Attempt) -> Tried {

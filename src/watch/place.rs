@@ -17,13 +17,21 @@ use crate::engine::Address;
 /// Processes that are an engine, or that listen in its name until it is needed. Whoever else answers passes on.
 const ENGINES: [&str; 4] = ["dockerd", "podman", "systemd", "init"];
 
+/// How the process of a gate is named.
+const GATE: &str = "sandkeeper";
+
 /// Where the engine's files are.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// Where ours are.
     Here,
     /// On this machine, below this path, which leads to what is open here.
-    Below(PathBuf, Arc<File>),
+    Below {
+        /// The path.
+        root: PathBuf,
+        /// Keeps that path what it is.
+        _open: Arc<File>,
+    },
     /// Where they cannot be seen; the text says why.
     Elsewhere(String),
 }
@@ -37,19 +45,30 @@ impl Default for Place {
 impl Place {
     /// Asks the socket who listens at it.
     pub(crate) async fn of(address: &Address) -> Self {
-        let elsewhere = |why: &str| Self::Elsewhere(why.to_owned());
-        let Address::Unix(socket) = address else {
-            return elsewhere("the engine is reached over the network, and its files are not");
-        };
-        let peer = UnixStream::connect(socket).await.and_then(|stream| stream.peer_cred());
-        match peer.map(|peer| peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)) {
-            Ok(Some(pid)) => Self::of_process(pid),
-            // A process that this namespace does not know has files that it does not know either.
-            Ok(None) => {
-                elsewhere("the engine runs outside of this container, and its files are not seen from here")
-            }
-            Err(_) => elsewhere("the engine's socket did not answer"),
+        listener(address).await.map_or_else(Self::elsewhere, Self::of_process)
+    }
+
+    /// The same for a gate that says that its engine is on its machine. Whether the gate is on ours, only its process tells.
+    /// It lets nobody act, so what is seen with our own eyes is good enough.
+    pub(crate) async fn behind_gate(address: &Address) -> Self {
+        match listener(address).await {
+            Ok(pid) if name_of(pid).starts_with(GATE) => Self::Here,
+            Ok(pid) => Self::passed_on_by(&name_of(pid)),
+            Err(why) => Self::elsewhere(why),
         }
+    }
+
+    /// Whether the engine itself, and nobody who only passes on, listens on this machine.
+    pub(crate) async fn has_engine(address: &Address) -> bool {
+        listener(address).await.is_ok_and(|pid| ENGINES.contains(&name_of(pid).as_str()))
+    }
+
+    fn elsewhere(why: &str) -> Self {
+        Self::Elsewhere(why.to_owned())
+    }
+
+    fn passed_on_by(name: &str) -> Self {
+        Self::Elsewhere(format!("`{name}` answers in the engine's place, which may be on another machine"))
     }
 
     fn of_process(pid: u32) -> Self {
@@ -57,12 +76,9 @@ impl Place {
             return Self::Here;
         }
         let process = PathBuf::from(format!("/proc/{pid}"));
-        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-        let name = name.trim_end();
-        if !ENGINES.contains(&name) {
-            return Self::Elsewhere(format!(
-                "`{name}` answers in the engine's place, which may be on another machine"
-            ));
+        let name = name_of(pid);
+        if !ENGINES.contains(&name.as_str()) {
+            return Self::passed_on_by(&name);
         }
         let Some(ours) = mounts_of_root("/proc/self".as_ref()) else {
             return Self::Elsewhere("/proc cannot be read here".to_owned());
@@ -79,14 +95,15 @@ impl Place {
 
     /// Below a folder that is open, and so stays the same one.
     fn below(root: File) -> Self {
-        Self::Below(PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())), Arc::new(root))
+        let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+        Self::Below { root: path, _open: Arc::new(root) }
     }
 
     /// Where its files begin, seen from here; the error says why they are not seen.
     pub(crate) fn root(&self) -> Result<&Path, &str> {
         match self {
             Self::Here => Ok(Path::new("/")),
-            Self::Below(root, _) => Ok(root),
+            Self::Below { root, .. } => Ok(root),
             Self::Elsewhere(why) => Err(why),
         }
     }
@@ -164,6 +181,23 @@ fn mounts_of_root(process: &Path) -> Option<Vec<String>> {
     let numbers: Vec<String> =
         at_root.filter_map(|line| line.split(' ').next()).map(ToOwned::to_owned).collect();
     (!numbers.is_empty()).then_some(numbers)
+}
+
+/// The process that listens at an address; the error says why it cannot be told.
+async fn listener(address: &Address) -> Result<u32, &'static str> {
+    let Address::Unix(socket) = address else {
+        return Err("the engine is reached over the network, and its files are not");
+    };
+    let peer = UnixStream::connect(socket).await.and_then(|stream| stream.peer_cred());
+    let peer = peer.map_err(|_| "the engine's socket did not answer")?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+    // A process that this namespace does not know has files that it does not know either.
+    pid.ok_or("the engine runs outside of this container, and its files are not seen from here")
+}
+
+fn name_of(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
 }
 
 #[cfg(test)]

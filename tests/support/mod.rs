@@ -8,7 +8,9 @@
 )]
 
 pub(crate) mod application;
+pub(crate) mod corpus;
 pub(crate) mod engine;
+pub(crate) mod gate;
 pub(crate) mod hermes;
 pub(crate) mod kept;
 pub(crate) mod native;
@@ -18,6 +20,7 @@ pub(crate) mod proxy;
 pub(crate) mod rows;
 pub(crate) mod scripted;
 pub(crate) mod simulated;
+pub(crate) mod ssh;
 pub(crate) mod stores;
 pub(crate) mod systems;
 pub(crate) mod terminal;
