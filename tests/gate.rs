@@ -47,7 +47,7 @@ fn questions_pass_and_everything_else_is_refused_with_a_sentence_and_a_line_in_t
     {
         let answer = gate.get(target);
         assert_eq!(answer.status, 200, "{target}: {answer:?}");
-        assert_eq!(answer.header("sandkeeper-gate"), Some("1"));
+        assert!(answer.header("sandkeeper-gate").is_some(), "{target}");
     }
     assert_eq!(gate.get(&format!("/containers/{id}/json")).json()["Id"], id.as_str());
     assert_eq!(gate.get("/containers/nobody/json").status, 404);
