@@ -278,6 +278,17 @@ fn as_many_containers_as_are_asked_for() {
 }
 
 #[test]
+fn a_host_in_a_process_of_its_own_is_judged_like_any_other() {
+    let desk = Desk::new();
+    let report =
+        desk.demo(&["status", "--json"]).env("SANDKEEPER_DEMO_APART", "1").run().expect_exit(0).json();
+    assert!(
+        report["evidence"].as_array().unwrap().iter().all(|source| source["fault"].is_null()),
+        "{report}"
+    );
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let desk = Desk::new();
     let refused = |arguments: &[&str], words: &str| {

@@ -56,6 +56,8 @@ impl Drop for Apart {
 /// folder away.
 pub fn play_apart(folder: &Path, options: &DemoOptions) -> Result<(), DemoFault> {
     let mut out = std::io::stdout();
+    // This process is the engine, and nobody who passes on to one. Without a name all of it is `unknown`.
+    let _ = std::fs::write("/proc/self/comm", crate::engine::sim::PROCESS);
     let backstage = must_be_ours(folder)
         .and_then(|()| Places::make(folder))
         .and_then(|places| Backstage::here(places, options));

@@ -35,6 +35,9 @@ pub use program::{Deed, Output, Program, Signal};
 use server::{Serving, Shared, hold};
 pub use world::{Phase, Placed, Quirks, Refusal, SimContainer, SimExec, SimImage, World};
 
+/// The name of a process that is a simulated engine and nothing else.
+pub const PROCESS: &str = "demo-engine";
+
 /// A simulated engine that listens.
 #[derive(Debug)]
 pub struct SimEngine {

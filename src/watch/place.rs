@@ -15,7 +15,7 @@ use crate::domain::snapshot::StoreFacts;
 use crate::engine::Address;
 
 /// Processes that are an engine, or that listen in its name until it is needed. Whoever else answers passes on.
-const ENGINES: [&str; 4] = ["dockerd", "podman", "systemd", "init"];
+const ENGINES: [&str; 5] = ["dockerd", "podman", "systemd", "init", crate::engine::sim::PROCESS];
 
 /// How the process of a gate is named.
 const GATE: &str = "sandkeeper";
