@@ -22,8 +22,12 @@ const ENGINES: [&str; 4] = ["dockerd", "podman", "systemd", "init"];
 pub(crate) enum Place {
     /// Where ours are.
     Here,
-    /// On this machine, below this path, which leads to what is open here.
-    Below(PathBuf, Arc<File>),
+    /// On this machine, below this path.
+    Below {
+        /// The path, which leads to what is open here.
+        root: PathBuf,
+        _open: Arc<File>,
+    },
     /// Where they cannot be seen; the text says why.
     Elsewhere(String),
 }
@@ -79,14 +83,15 @@ impl Place {
 
     /// Below a folder that is open, and so stays the same one.
     fn below(root: File) -> Self {
-        Self::Below(PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())), Arc::new(root))
+        let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+        Self::Below { root: path, _open: Arc::new(root) }
     }
 
     /// Where its files begin, seen from here; the error says why they are not seen.
     pub(crate) fn root(&self) -> Result<&Path, &str> {
         match self {
             Self::Here => Ok(Path::new("/")),
-            Self::Below(root, _) => Ok(root),
+            Self::Below { root, .. } => Ok(root),
             Self::Elsewhere(why) => Err(why),
         }
     }
