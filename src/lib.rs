@@ -8,6 +8,7 @@
 //!   [`domain::plan()`] turns verdicts and an intent into a plan.
 //! - [`profiles`] and [`config`] say what to look for and by which rules.
 //! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
+//! - [`recovery`] keeps what it takes to make a container again, and tells what its removal would lose.
 //! - [`folders`] finds what sandboxes leave on the disk.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
 //! - [`advice`] has the words for whoever sees a host for the first time, or sees nothing on it.
@@ -25,6 +26,7 @@ pub mod environment;
 pub mod folders;
 pub mod keeper;
 pub mod profiles;
+pub mod recovery;
 pub mod sessions;
 pub mod state;
 pub mod text;

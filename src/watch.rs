@@ -8,6 +8,7 @@ mod clock;
 mod engine;
 mod images;
 pub(crate) mod paths;
+mod recall;
 mod sessions;
 
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::snapshot::{DrainMark, SystemFacts};
-use crate::domain::{ContainerId, Snapshot};
+use crate::domain::{ContainerId, Recalled, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
@@ -29,6 +30,7 @@ use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
+use recall::Recall;
 use sessions::{SessionWatcher, Wanted};
 
 /// How often to look.
@@ -78,6 +80,8 @@ struct Desk {
     state_folder: PathBuf,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
+    /// What was here before.
+    recall: Recall,
 }
 
 impl Observer {
@@ -94,7 +98,12 @@ impl Observer {
         let sessions = SessionWatcher::new(systems, budget);
         Self {
             engine: EngineWatcher::new(endpoints, profiles, budget),
-            desk: Desk { clock: ClockWatch::default(), state_folder, wanted: sessions.wanted() },
+            desk: Desk {
+                clock: ClockWatch::default(),
+                state_folder,
+                wanted: sessions.wanted(),
+                recall: Recall::default(),
+            },
             sessions,
         }
     }
@@ -206,7 +215,7 @@ impl Desk {
     /// Puts the parts together and leaves out systems of which there is no trace.
     fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
         let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
-        Snapshot {
+        let mut snapshot = Snapshot {
             host: engine.host.clone(),
             engine: engine.rows.clone(),
             images: engine.images.clone(),
@@ -214,8 +223,11 @@ impl Desk {
             running: engine.running(),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: self.drains(&engine.host.identity),
+            recalled: Recalled::default(),
             clock_step: self.clock.look(),
-        }
+        };
+        snapshot.recalled = self.recall.look(&snapshot, &engine.departures, &self.state_folder);
+        snapshot
     }
 
     /// A mark that cannot be read lets nothing go that would otherwise stay.

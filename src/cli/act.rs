@@ -14,8 +14,9 @@ use super::report::outcome as outcome_of_look;
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Item, Plan};
 use crate::domain::{Snapshot, Verdicts, classify, plan};
-use crate::engine::Endpoint;
+use crate::engine::{Endpoint, EngineView};
 use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
+use crate::recovery::Recorder;
 use crate::text::{clean, fit};
 use crate::watch::Observer;
 
@@ -54,6 +55,7 @@ pub(super) struct Site<'a> {
     wish: Wish,
     cancel: CancellationToken,
     interrupts: Option<Interrupts>,
+    recorder: Option<Recorder>,
 }
 
 /// What asks the program to end. Once listened to, a signal waits here until somebody looks.
@@ -99,6 +101,7 @@ impl<'a> Site<'a> {
             wish,
             cancel: CancellationToken::new(),
             interrupts: None,
+            recorder: None,
         })
     }
 
@@ -119,13 +122,24 @@ impl<'a> Site<'a> {
         if let Some(fault) = &snapshot.engine.fault {
             return Err(KeeperFault::NoEvidence(fault.clone()).into());
         }
-        if let Some(keeper) = &self.keeper
-            && keeper.tidy_marks(&snapshot).await? > 0
-        {
-            snapshot = self.observer.observe().await;
+        if let Some(keeper) = &self.keeper {
+            if keeper.tidy_marks(&snapshot).await? > 0 {
+                snapshot = self.observer.observe().await;
+            }
+            self.record(&snapshot).await?;
         }
         let verdicts = classify(&snapshot, &self.house.settings.policy, Timestamp::now());
         Ok((snapshot, verdicts))
+    }
+
+    /// Records how what is here was made; when it is gone it is too late.
+    async fn record(&mut self, snapshot: &Snapshot) -> Result<(), Trouble> {
+        let settings = &self.house.settings;
+        let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
+        let folder = settings.state_folder.clone();
+        let recorder =
+            self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.recovery.keep));
+        recorder.look(&engine, snapshot).await.map_err(|fault| KeeperFault::from(fault).into())
     }
 
     /// One pass: plan, show, confirm, carry out.
@@ -263,6 +277,10 @@ fn preview(plan: &Plan, writing: Writing) -> String {
             Action::Stop => "stop",
             Action::ForceRemove => "remove by force",
             Action::Drain => "drain",
+            Action::Quarantine => "quarantine",
+            Action::Restore => "restore",
+            Action::Start => "start",
+            Action::Recreate => "recreate",
         };
         let name = fit(&clean(&item.name), widest);
         let line = format!(

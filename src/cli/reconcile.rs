@@ -37,6 +37,9 @@ pub(super) struct ReconcileArguments {
     /// Stay until everything that drains is gone
     #[arg(long)]
     wait: bool,
+    /// Stop and rename what would be removed; `undo` restores it, and it is removed after a day
+    #[arg(long)]
+    quarantine: bool,
     /// How long a graceful stop waits [default: the profile's, else 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     grace: Option<Duration>,
@@ -93,6 +96,11 @@ pub(super) struct Summary {
     stopped: usize,
     already_gone: usize,
     planned: usize,
+    quarantined: usize,
+    restored: usize,
+    started: usize,
+    recreated: usize,
+    adopted: usize,
 }
 
 impl<'a> From<&'a ItemOutcome> for OutcomeReport<'a> {
@@ -127,6 +135,11 @@ impl Summary {
                 Ending::Stopped => &mut summary.stopped,
                 Ending::AlreadyGone => &mut summary.already_gone,
                 Ending::Planned => &mut summary.planned,
+                Ending::Quarantined => &mut summary.quarantined,
+                Ending::Restored => &mut summary.restored,
+                Ending::Started => &mut summary.started,
+                Ending::Recreated => &mut summary.recreated,
+                Ending::Adopted => &mut summary.adopted,
             };
             *count += 1;
         }
@@ -143,6 +156,11 @@ impl Summary {
             (self.stopped, "stopped"),
             (self.already_gone, "already gone"),
             (self.drained, "drained"),
+            (self.quarantined, "quarantined"),
+            (self.restored, "restored"),
+            (self.recreated, "recreated"),
+            (self.started, "started"),
+            (self.adopted, "adopted"),
             (self.planned, "planned"),
             (self.kept, "kept"),
         ];
@@ -169,6 +187,7 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         drain: arguments.drain,
         workspace: arguments.workspace.clone(),
         override_brake: arguments.override_brake,
+        quarantine: arguments.quarantine,
     });
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;

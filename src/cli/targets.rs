@@ -65,6 +65,9 @@ pub(super) struct RemoveArguments {
     /// Kill what runs in it; every check is still made
     #[arg(long)]
     force: bool,
+    /// Stop and rename it instead of removing it; `undo` restores it, and it is removed after a day
+    #[arg(long, conflicts_with = "force")]
+    quarantine: bool,
     /// With --force: remove it even if sessions are live in it; N is their exact number
     #[arg(long, value_name = "N", requires = "force")]
     even_if_live: Option<usize>,
@@ -92,9 +95,12 @@ pub(super) async fn stop(arguments: &StopArguments, house: &House) -> Result<Out
 pub(super) async fn remove(arguments: &RemoveArguments, house: &House) -> Result<Outcome, Trouble> {
     let manner = Manner { grace: arguments.grace, concurrency: None };
     let even_if_live = arguments.even_if_live;
-    let force = arguments.force;
+    let (force, quarantine) = (arguments.force, arguments.quarantine);
     act("rm", &arguments.common, manner, house, |ids| {
         let targets = Targets { ids, even_if_live };
+        if quarantine {
+            return Intent::Quarantine(targets);
+        }
         if force { Intent::ForceRemove(targets) } else { Intent::Remove(targets) }
     })
     .await

@@ -50,6 +50,14 @@ pub enum Step {
     Removing,
     /// A start is next, to undo a stop.
     Rescuing,
+    /// A new name is next.
+    Renaming,
+    /// A container is about to be made; the detail is its name.
+    Creating,
+    /// It was made; the detail is its id.
+    Created,
+    /// A start is next.
+    Starting,
     /// It is over; the detail says how.
     Outcome,
 }
@@ -62,6 +70,10 @@ impl Step {
             Self::Stopped => "stopped",
             Self::Removing => "removing",
             Self::Rescuing => "rescuing",
+            Self::Renaming => "renaming",
+            Self::Creating => "creating",
+            Self::Created => "created",
+            Self::Starting => "starting",
             Self::Outcome => "outcome",
         }
     }

@@ -36,9 +36,10 @@ impl Confirmed {
         &self.plan
     }
 
-    /// The removal of containers that are marked for eviction: the mark is the confirmation, given beforehand.
+    /// The removal of containers that are marked for eviction, or the comeback of lost ones whose system allows it: the mark
+    /// and the setting are the confirmation, given beforehand.
     pub(super) fn by_mark(plan: Plan, snapshot: Arc<Snapshot>) -> Option<Self> {
-        let marked = matches!(plan.intent(), Intent::Evict(_)) && plan.changes() > 0;
+        let marked = matches!(plan.intent(), Intent::Evict(_) | Intent::Heal(_)) && plan.changes() > 0;
         marked.then_some(Self { plan, snapshot })
     }
 }
@@ -167,6 +168,10 @@ impl Preview {
             Intent::Remove(_) | Intent::Evict(_) => "remove",
             Intent::ForceRemove(_) => "force",
             Intent::Drain(_) => "drain",
+            Intent::Quarantine(_) => "quarantine",
+            Intent::Recreate(_) => "recreate",
+            Intent::Undo(_) => "undo",
+            Intent::Heal(_) => "heal",
         }
     }
 
@@ -217,9 +222,7 @@ impl Preview {
 
     /// What a removal loses and what it leaves, in sentences.
     pub fn losses(&self) -> Vec<String> {
-        let removed = |item: &&Item| {
-            matches!(item.action, Action::Remove | Action::StopAndRemove | Action::ForceRemove)
-        };
+        let removed = |item: &&Item| item.action.removes();
         let mut containers = 0;
         let mut memory = Vec::new();
         let mut volumes = 0;

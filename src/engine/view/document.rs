@@ -19,7 +19,7 @@ impl EngineView {
     }
 
     /// The engine's answer as it is. An answer about another container is none.
-    pub(super) async fn raw_inspection(&self, id: &ContainerId) -> Result<Value, EngineFault> {
+    pub(crate) async fn raw_inspection(&self, id: &ContainerId) -> Result<Value, EngineFault> {
         let body = self.transport.get(&format!("/containers/{id}/json"), self.timeout).await?;
         let document: Value =
             serde_json::from_slice(&body).map_err(|error| EngineFault::Unintelligible(error.to_string()))?;

@@ -81,6 +81,7 @@ fn same(a: &Snapshot, b: &Snapshot) -> bool {
         && (Arc::ptr_eq(&a.engine.value, &b.engine.value) || a.engine.value == b.engine.value)
         && a.clock_step.is_some() == b.clock_step.is_some()
         && a.drains == b.drains
+        && a.recalled.same_as(&b.recalled)
         && a.images.by_id == b.images.by_id
         && a.images.by_reference == b.images.by_reference
         && ours.len() == theirs.len()
