@@ -72,12 +72,14 @@ pub enum KeeperFault {
 }
 
 /// How a plan is carried out.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Manner {
     /// How long a graceful stop waits; the profile's or policy's word holds without it.
     pub grace: Option<Duration>,
     /// How many items at once; without it eight are worked on while any number waits for its stop.
     pub concurrency: Option<usize>,
+    /// Where what a container has written inside itself is saved before it is removed.
+    pub export: Option<PathBuf>,
 }
 
 /// The keeper of one host. It exists only while it holds the lock.
@@ -253,7 +255,7 @@ impl Keeper {
         let work = Semaphore::new(concurrency);
         let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
         let (checker, work, progress) = (&checker, &work, &progress);
-        let grace_of = &grace_of;
+        let (grace_of, export) = (&grace_of, manner.export.as_deref());
         let runs = items.into_iter().zip(numbers).enumerate().map(|(index, (item, number))| async move {
             let began = Instant::now();
             let Some(number) = number else {
@@ -282,6 +284,7 @@ impl Keeper {
                 who: &self.who,
                 grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),
                 quarantine_for: self.policy.recovery.quarantine_for,
+                export,
                 item: &item,
                 number,
                 index,

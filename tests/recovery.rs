@@ -429,6 +429,33 @@ fn a_removal_by_key_is_put_aside_or_undone_by_key() {
     terminal.quit();
 }
 
+#[test]
+fn a_preview_tells_what_a_removal_would_lose() {
+    let host = SimHost::new();
+    let folder = host.home.path().join("project");
+    std::fs::create_dir_all(&folder).unwrap();
+    let git = |arguments: &[&str]| {
+        let done = std::process::Command::new("git").args(arguments).current_dir(&folder).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git(&["init"]);
+    std::fs::write(folder.join("draft.txt"), "not committed").unwrap();
+    host.sandbox("old", "atlas")
+        .exited()
+        .changed(&["/etc/motd", "/root/notes"], 12_345)
+        .with(true, "Binds", json!([format!("{}:/work", folder.display())]))
+        .with(true, "Tmpfs", json!({ "/scratch": "" }))
+        .placed();
+    let plain = host.sandkeeper(&["rm", "--dry-run", "old"]).run().expect_exit(0);
+    let plain = plain.expect_stdout("in old: 2 paths changed inside it, 12 kB; memory-backed /scratch");
+    plain.expect_stdout("1 uncommitted file in ").expect_stdout("project (it stays on the disk)");
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("1 orphaned").type_keys("jX").wait_for("Remove: 1 to change");
+    terminal.wait_for("2 paths changed inside it, 12 kB").wait_for("1 uncommitted file in");
+    terminal.press(Key::Esc).wait_gone("[ Cancel ]").quit();
+    assert_eq!(host.engine.mutations(), [""; 0]);
+}
+
 /// How many specs there are.
 fn recorded(host: &SimHost) -> i64 {
     let path = host.state_folder().join("state.db");

@@ -21,6 +21,7 @@ on_both_engines![
     quarantine_restore_and_purge,
     a_removal_is_undone_and_its_named_and_unnamed_volumes_come_back_with_what_is_in_them,
     healing_brings_back_what_was_killed_and_what_was_removed_once_each,
+    what_a_container_has_written_is_saved_before_it_goes,
 ];
 
 /// A value that nobody may ever be shown.
@@ -358,4 +359,43 @@ fn healing_brings_back_what_was_killed_and_what_was_removed_once_each(engine: &R
     expect(&finished, "started", "");
     assert_eq!(engine.state(&failing).as_deref(), Some("running"));
     clear(engine, &again);
+}
+
+fn what_a_container_has_written_is_saved_before_it_goes(engine: &RealEngine) {
+    let host = KeptHost::on(engine);
+    let bound = host.shared_folder("bound");
+    std::fs::write(bound.join("stays"), "outside").unwrap();
+    let deep = "d".repeat(120);
+    let script = format!(
+        "mkdir -p /new/{deep}/{deep}; echo one >/new/{deep}/{deep}/file; echo two >/etc-of-mine; ln -s /new /link; \
+         ln /etc-of-mine /hard; touch /ready; trap exit TERM; while :; do sleep 0.1; done"
+    );
+    let id = host.current("atlas").mount(bound.to_str().unwrap(), "/bound").script(&script).running();
+    wait_until(seconds(60), "it has written", || engine.try_cli(&["exec", &id, "ls", "/ready"]).is_ok());
+    let name = host.scene.name("atlas");
+    let folder = host.home.path().join("saved");
+    // Where nothing can be written, nothing is removed.
+    let file = host.home.write("a-file", "");
+    let refused = host.acting("rm", &["--export", file.to_str().unwrap(), &name]).run();
+    expect(&refused, "failed", "it is not removed");
+    assert!(host.exists(&id));
+    let removed = host.acting("rm", &["--export", folder.to_str().unwrap(), &name]).run().expect_exit(0);
+    expect(&removed, "removed", "");
+    assert!(!host.exists(&id));
+    let archive = folder.join(format!("{name}-{}.tar", &id[..12]));
+    let into = host.shared_folder("unpacked");
+    let unpacked =
+        std::process::Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&into).output().unwrap();
+    assert!(unpacked.status.success(), "{unpacked:?}");
+    let read =
+        |path: &str| std::fs::read_to_string(into.join(path)).unwrap_or_else(|why| panic!("{path}: {why}"));
+    assert_eq!(read(&format!("new/{deep}/{deep}/file")), "one\n");
+    assert_eq!((read("etc-of-mine"), read("hard")), ("two\n".to_owned(), "two\n".to_owned()));
+    if engine.kind == Kind::Docker {
+        // Podman packs what a link leads to.
+        assert_eq!(std::fs::read_link(into.join("link")).unwrap().to_str(), Some("/new"));
+    }
+    assert!(!into.join("bound").join("stays").exists(), "what is mounted stays where it is");
+    let log = host.sandkeeper(["log", "--json"]).run().json();
+    assert!(log.to_string().contains("entries in"), "{log:#}");
 }

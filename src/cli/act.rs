@@ -16,17 +16,20 @@ use crate::domain::plan::{Action, Intent, Item, Plan};
 use crate::domain::{Snapshot, Verdicts, classify, plan};
 use crate::engine::{Endpoint, EngineView};
 use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
-use crate::recovery::Recorder;
+use crate::recovery::{Recorder, losses};
 use crate::text::{clean, fit};
 use crate::watch::Observer;
 
 /// How long a second keeper waits for the first.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+/// How many containers are looked into for what their removal would lose, and how long that may take.
+const MOST_WEIGHED: usize = 20;
+const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
 
 /// How a command wants to act.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// The command's name, for sentences.
     pub(super) command: &'static str,
@@ -157,6 +160,9 @@ impl<'a> Site<'a> {
         if !self.wish.json {
             write(&preview(&plan, Writing::of_stdout()));
         }
+        if !self.wish.json && !self.wish.yes {
+            write(&in_lines(&self.losses(&plan, verdicts).await));
+        }
         let outcomes = if self.wish.dry_run || plan.changes() == 0 {
             plan.into_items().into_iter().map(not_done).collect()
         } else if self.wish.yes || confirmed(&plan).await {
@@ -177,6 +183,30 @@ impl<'a> Site<'a> {
         Ok(Pass { outcomes, brakes, outcome, interrupted: self.cancel.is_cancelled(), draining })
     }
 
+    /// What would be lost with each container that is to be removed, for whoever is about to decide.
+    async fn losses(&self, plan: &Plan, verdicts: &Verdicts) -> Vec<String> {
+        let removed: Vec<&Item> = plan.items().iter().filter(|item| item.action.removes()).collect();
+        let engine = EngineView::new(self.endpoint.clone(), self.house.settings.timeout);
+        let looks = removed.iter().take(MOST_WEIGHED).filter_map(|item| {
+            let verdict =
+                verdicts.containers.iter().find(|verdict| verdict.subject.id() == item.id.as_ref())?;
+            let container = verdict.subject.container()?;
+            let engine = &engine;
+            Some(async move { (&item.name, losses(engine, container, WEIGHED_WITHIN).await.sentences()) })
+        });
+        let weighed = futures_util::future::join_all(looks).await;
+        let mut lines: Vec<String> = weighed
+            .into_iter()
+            .filter(|(_, sentences)| !sentences.is_empty())
+            .map(|(name, sentences)| clean(&format!("in {name}: {}", sentences.join("; "))).into_owned())
+            .collect();
+        let more = removed.len().saturating_sub(MOST_WEIGHED);
+        if more > 0 {
+            lines.push(format!("{more} more were not looked into"));
+        }
+        lines
+    }
+
     async fn carry_out(&mut self, plan: Plan, snapshot: &Snapshot) -> Result<Vec<ItemOutcome>, Trouble> {
         let Some(keeper) = &self.keeper else { return Ok(Vec::new()) };
         let (progress, mut events) = mpsc::channel(256);
@@ -187,7 +217,8 @@ impl<'a> Site<'a> {
         };
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let systems = self.house.systems()?;
-        let work = keeper.carry_out(plan, snapshot, systems, self.wish.manner, progress, &self.cancel);
+        let work =
+            keeper.carry_out(plan, snapshot, systems, self.wish.manner.clone(), progress, &self.cancel);
         tokio::pin!(work);
         let outcomes = loop {
             tokio::select! {

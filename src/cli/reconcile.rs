@@ -1,5 +1,6 @@
 //! `sandkeeper reconcile`: clean up what nobody needs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -40,6 +41,9 @@ pub(super) struct ReconcileArguments {
     /// Stop and rename what would be removed; `undo` restores it, and it is removed after a day
     #[arg(long)]
     quarantine: bool,
+    /// Save what each container has written inside itself, outside of mounts, as a tar file in this folder first
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
     /// How long a graceful stop waits [default: the profile's, else 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     grace: Option<Duration>,
@@ -179,7 +183,11 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         yes: arguments.yes,
         dry_run: arguments.dry_run,
         json: arguments.json,
-        manner: Manner { grace: arguments.grace, concurrency: arguments.concurrency.map(usize::from) },
+        manner: Manner {
+            grace: arguments.grace,
+            concurrency: arguments.concurrency.map(usize::from),
+            export: arguments.export.clone(),
+        },
     };
     let intent = Intent::Reconcile(Reconcile {
         only: None,

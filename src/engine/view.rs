@@ -1,9 +1,11 @@
 //! Looking at an engine: list, inspect, images, events. Nothing here can change anything.
 
+mod changes;
 mod document;
 mod logs;
 mod usage;
 
+pub use changes::{Change, ChangeKind};
 pub use document::lines as document_lines;
 pub use logs::LogLine;
 pub use usage::Usage;

@@ -379,7 +379,7 @@ impl Comeback<'_> {
 
     /// What was made takes the place of what is gone in the records, too.
     async fn remember(&self, gone: &Remembered, made: &ContainerId, name: &str) -> String {
-        let spec = self.engine.raw_inspection(made).await;
+        let spec = self.engine.inspection_to_keep(made).await;
         let spec = spec.ok().map(|inspection| Kept::new(inspection.to_string()));
         let container = Container { id: made.clone(), name: name.to_owned(), ..(*gone.container).clone() };
         let record = SpecRecord {

@@ -2,6 +2,7 @@
 //! request itself comes after it; nothing is retried with force, and a stop that was asked for is always waited for.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use crate::domain::plan::{Action, Item};
 use crate::domain::recovery::quarantine_name;
 use crate::domain::snapshot::DrainMark;
 use crate::engine::{EngineControl, EngineFault, EngineView, RemoveOutcome, StopOutcome};
+use crate::recovery::export;
 use crate::state::{Mark, StateFault, Step};
 
 /// How something ended, and why.
@@ -54,6 +56,8 @@ pub(super) struct Removal<'a> {
     pub(super) who: &'a str,
     pub(super) grace: Duration,
     pub(super) quarantine_for: Duration,
+    /// Where what it has written is saved before it is removed.
+    pub(super) export: Option<&'a Path>,
     pub(super) item: &'a Item,
     /// Its number in the journal.
     pub(super) number: i64,
@@ -89,8 +93,14 @@ impl Removal<'_> {
                 Ok(Ended::new(Ending::Kept, self.item.reason.to_string()))
             }
             Action::Drain => self.drain(id, &container).await,
-            Action::Remove => self.remove(id, false, work).await,
-            Action::ForceRemove => self.remove(id, true, work).await,
+            Action::Remove | Action::ForceRemove => {
+                if self.export.is_some() {
+                    self.save(&container).await?;
+                    // Saving takes its time, in which somebody may have come.
+                    self.check(self.item.action, self.item.started_at).await?;
+                }
+                self.remove(id, self.item.action == Action::ForceRemove, work).await
+            }
             Action::Stop => {
                 drop(work);
                 // A journal that cannot be written is told with the outcome.
@@ -106,8 +116,10 @@ impl Removal<'_> {
                 if journalled.is_ok() {
                     journalled = self.journal.step(self.number, Step::Removing, "").await;
                 }
+                let saved = self.save(&container).await;
                 let work = self.turn().await?;
                 self.check_after_stop(id, run).await?;
+                saved?;
                 if let Err(fault) = journalled {
                     let reason = format!("it was stopped, and is not removed without a journal: {fault}");
                     return Err(Ended::new(Ending::Failed, reason));
@@ -121,6 +133,19 @@ impl Removal<'_> {
                     ended => ended,
                 }
             }
+        }
+    }
+
+    /// Saves what it has written inside itself, if that was asked for. What cannot be saved is not removed.
+    async fn save(&self, container: &Container) -> Result<(), Ended> {
+        let Some(folder) = self.export else { return Ok(()) };
+        self.tell(Progress::Recovering { index: self.index, word: "saving" });
+        match export(self.engine, container, folder).await {
+            Ok((place, entries)) => {
+                let detail = format!("{entries} entries in {}", place.display());
+                Ok(self.journal.step(self.number, Step::Saved, detail).await?)
+            }
+            Err(fault) => Err(Ended::new(Ending::Failed, format!("it is not removed: {fault}"))),
         }
     }
 

@@ -87,7 +87,7 @@ impl Recorder {
     }
 }
 
-/// Records these containers now, whatever is recorded of them.
+/// Records these containers now, unless they are.
 pub(crate) async fn record(
     engine: &EngineView,
     snapshot: &Snapshot,
@@ -95,11 +95,16 @@ pub(crate) async fn record(
     keep: Duration,
     wanted: &HashSet<ContainerId>,
 ) -> Result<(), StateFault> {
-    let records = ask(engine, recordable(snapshot, Some(wanted))).await;
+    let host = &snapshot.host.identity;
+    let recorded = State::open_to_read(folder)?.map(|state| state.recorded(host)).transpose()?;
+    let recorded = recorded.unwrap_or_default();
+    let mut wanted = recordable(snapshot, Some(wanted));
+    wanted.retain(|it| recorded.get(&it.container.id) != Some(&it.container.name));
+    let records = ask(engine, wanted).await;
     if records.is_empty() {
         return Ok(());
     }
-    write(folder.to_owned(), snapshot.host.identity.clone(), keep, records, Vec::new()).await
+    write(folder.to_owned(), host.clone(), keep, records, Vec::new()).await
 }
 
 async fn write(
@@ -158,7 +163,7 @@ async fn ask(engine: &EngineView, wanted: Vec<Recordable>) -> Vec<SpecRecord> {
             if !it.persistent {
                 return Some(seen(&it));
             }
-            let inspection = engine.raw_inspection(&it.container.id).await.ok()?;
+            let inspection = engine.inspection_to_keep(&it.container.id).await.ok()?;
             Some(SpecRecord { spec: Some(Kept::new(inspection.to_string())), ..seen(&it) })
         }
     });

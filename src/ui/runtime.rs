@@ -244,6 +244,7 @@ impl Runner {
             Effect::Inspect(id) => self.inspect(id),
             Effect::Recall(id) => self.recall(id),
             Effect::Sample(id) => self.sample(id),
+            Effect::Weigh(containers) => self.weigh(containers),
             Effect::Remember(changes) => self.memory.remember(changes),
         }
     }

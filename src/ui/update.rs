@@ -90,6 +90,13 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
                 model.detail.past = fetched(result);
             }
         }
+        Message::Weighed(id, sentences) => {
+            for layer in &mut model.layers {
+                if let Layer::Preview(preview) = layer {
+                    preview.weigh(&id, &sentences);
+                }
+            }
+        }
         Message::Sampled(id, usage) => {
             if let Some(usage) = usage {
                 model.usages.add(id, usage);

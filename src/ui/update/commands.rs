@@ -260,6 +260,10 @@ fn act(model: &mut Model, command: Command, effects: &mut Vec<Effect>) {
     };
     if let Some(observation) = &model.observation {
         let preview = Preview::new(intent, observation, &model.setup.policy, model.now);
+        let removed = preview.to_weigh();
+        if !removed.is_empty() {
+            effects.push(Effect::Weigh(removed));
+        }
         model.layers.push(Layer::Preview(Box::new(preview)));
     }
 }

@@ -136,14 +136,18 @@ fn choices(preview: &Preview) -> Vec<String> {
     match &preview.intent {
         Intent::Reconcile(reconcile) => {
             let mut line = format!(
-                "f2 running orphans: {}   f3 drain outdated in use: {}   f4 scope   f7 quarantine: {}",
+                "f2 running orphans: {}   f3 drain outdated in use: {}   f4 scope",
                 on(reconcile.include_running_orphans),
-                on(reconcile.drain),
-                on(reconcile.quarantine)
+                on(reconcile.drain)
             );
             if preview.behind_the_brake() > 0 {
                 line.push_str("   f5 past the brake");
             }
+            line.push_str(if reconcile.quarantine {
+                "   f7 quarantine: on"
+            } else {
+                "   f7 quarantine: off"
+            });
             let past = reconcile.override_brake.map(|behind| {
                 format!(
                     "past the brake: {behind} containers that no session claims look like a wrong database"
