@@ -5,6 +5,7 @@ mod dashboard;
 mod demo;
 mod dirs;
 mod doctor;
+mod gate;
 mod log;
 mod manual;
 mod may_start;
@@ -20,7 +21,7 @@ mod targets;
 mod try_profile;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +39,17 @@ use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
 use crate::folders::FolderFault;
 use crate::keeper::KeeperFault;
+use crate::privileges::refuse_lent;
 use crate::profiles::{Entry, Library, NoSuchProfile};
-use crate::sessions::{Limits, NamedStore, StoreSet};
+use crate::sessions::{Limits, NamedStore, StoreSet, is_url};
 use crate::watch::{Observer, WatchedSystem};
+
+/// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
+/// the others waiting, and whatever waits is a fact that grows old.
+const READS_AT_ONCE: usize = 2;
+
+/// The name under which the program can only look, whatever it is told: a link to it is enough.
+const VIEWER: &str = "sandkeeper-view";
 
 /// How a command ended. The numbers are the program's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +125,10 @@ struct GlobalArguments {
     /// How the dashboard looks: dark, light, high-contrast, deuteranopia, none, or a theme of your own
     #[arg(long, global = true, value_name = "NAME")]
     theme: Option<String>,
-    /// Never change anything, whatever is asked
+    /// How often the dashboard may draw in a second, for slow connections [default: 30]
+    #[arg(long, global = true, value_name = "COUNT")]
+    max_fps: Option<u32>,
+    /// Never change anything, whatever is asked [always under the name `sandkeeper-view`]
     #[arg(long, global = true)]
     read_only: bool,
 }
@@ -158,6 +170,12 @@ enum Command {
     Dirs(dirs::DirsArguments),
     /// Check engine, profiles, session databases, rights and terminal, one line each, with the fix
     Doctor(doctor::DoctorArguments),
+    /// Let questions pass to the engine and nothing else: a socket for people who may only look
+    ///
+    /// Whoever can open the socket at PATH can list, inspect, follow logs and events, with secrets taken out, and cannot
+    /// change anything: `sandkeeper --read-only --host unix://PATH` and the docker command line both work on it. It runs until
+    /// TERM or Ctrl-C, writes one line for every request it refuses, and removes its socket when it ends.
+    Gate(gate::GateArguments),
     /// List, show and check the profiles of the systems sandkeeper understands
     Profiles(profiles::ProfilesArguments),
     /// Try everything on a made-up host, without an engine: four systems, every status, every action
@@ -200,19 +218,32 @@ enum Trouble {
     Target(#[from] targets::TargetFault),
     #[error(transparent)]
     Folders(#[from] FolderFault),
+    #[error(transparent)]
+    Gate(#[from] crate::gate::GateFault),
+    #[error("there is no group `{0}`; make it with `groupadd --system {0}`, or name another with `--group`")]
+    NoSuchGroup(String),
+    #[error("no engine answers: {0}; start one, or name one with `--host`")]
+    NoEngine(String),
     #[error("{0} changes things, and this is read-only; leave `--read-only` away")]
     ReadOnly(&'static str),
     #[error(
         "nothing was done: {0} needs a confirmation, and there is no terminal to show the plan on; preview with `--dry-run`, then add `--yes`"
     )]
     Unconfirmed(&'static str),
+    #[error("--db {0} does not say which system answers there; write `--db SYSTEM={0}`")]
+    WhoseAddress(String),
+    #[error("nothing was done: {0} deletes for good, so it asks on a terminal, and there is none")]
+    TypedOnly(&'static str),
 }
 
 impl Trouble {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) => Outcome::Unavailable,
+            Self::Keeper(KeeperFault::NoEvidence(_) | KeeperFault::Engine(_)) | Self::NoEngine(_) => {
+                Outcome::Unavailable
+            }
             Self::Runtime(_)
+            | Self::Gate(_)
             | Self::ReadOnly(_)
             | Self::Keeper(_)
             | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
@@ -225,10 +256,18 @@ impl Trouble {
 
 /// Runs the program with these arguments.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    if let Err(fault) = refuse_lent() {
+        output::complain(&format!("error: {fault}"));
+        return Outcome::Failed.into();
+    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let only_looks =
+        arguments.first().and_then(|name| Path::new(name).file_name()).is_some_and(|it| it == VIEWER);
+    let mut arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return not_understood(&error).into(),
     };
+    arguments.global.read_only |= only_looks;
     match run(arguments) {
         // Whoever relies on the answer must not take half of it for all.
         Ok(Outcome::Done) if output::was_cut_short() => Outcome::Failed.into(),
@@ -277,7 +316,10 @@ fn run_in(
         _ => None,
     };
     let house = House { environment, settings, library, demo };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(READS_AT_ONCE)
+        .enable_all()
+        .build()?;
     if let Some(name) = tried {
         let outcome = runtime.block_on(try_profile::run(&name, house));
         runtime.shutdown_background();
@@ -286,11 +328,8 @@ fn run_in(
     let command = match (arguments.command, dashboard::can_be_shown(&house)) {
         (Some(command), _) => command,
         (None, Showing::Here) => {
-            // A terminal that takes no more bytes must not hold up a keeper between a check and its step.
-            let mut beside = tokio::runtime::Builder::new_multi_thread();
-            let beside = beside.worker_threads(1).enable_all().build()?;
-            let outcome = beside.block_on(dashboard::run(&house));
-            beside.shutdown_background();
+            let outcome = runtime.block_on(dashboard::run(&house));
+            runtime.shutdown_background();
             return outcome;
         }
         (None, Showing::PlainOnly) => Command::Status(status::StatusArguments::watching()),
@@ -300,6 +339,7 @@ fn run_in(
         Command::Status(arguments) => runtime.block_on(status::run(arguments, &house)),
         Command::Dirs(arguments) => runtime.block_on(dirs::run(arguments, &house)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(arguments, &house)),
+        Command::Gate(arguments) => runtime.block_on(gate::run(arguments, &house)),
         Command::Reconcile(arguments) => runtime.block_on(reconcile::run(arguments, &house)),
         Command::Stop(arguments) => runtime.block_on(targets::stop(arguments, &house)),
         Command::Rm(arguments) => runtime.block_on(targets::remove(arguments, &house)),
@@ -344,6 +384,11 @@ impl House {
             self.settings.stores.iter().map(|store| store.system.as_deref()),
             &chosen,
         )?;
+        // Every system would send its key there.
+        let is_address = |store: &&Addressed<PathBuf>| store.system.is_none() && is_url(&store.value);
+        if let Some(store) = self.settings.stores.iter().find(is_address) {
+            return Err(Trouble::WhoseAddress(store.value.display().to_string()));
+        }
         let hashed = self.settings.policy.expected_hash_of.keys().map(|system| Some(system.as_str()));
         self.check_addressees("--expect-hash", hashed, &chosen)?;
         let limits = Limits { time: self.settings.timeout.mul_f32(0.8), ..Limits::default() };
@@ -382,7 +427,12 @@ impl House {
     /// A look at the host.
     fn observer(&self) -> Result<Observer, Trouble> {
         let folder = self.settings.state_folder.clone();
-        Ok(Observer::new(self.endpoints()?, self.systems()?, self.settings.timeout, folder))
+        let systems = self.systems()?;
+        let names: Vec<_> = systems.iter().map(|system| system.entry.profile.name.clone()).collect();
+        let others = self.library.select(&[])?.into_iter().map(|entry| entry.profile);
+        let others = others.filter(|profile| !names.contains(&profile.name)).collect();
+        let observer = Observer::new(self.endpoints()?, systems, self.settings.timeout, folder);
+        Ok(observer.beside(others))
     }
 
     fn named_stores(&self, entry: &Entry, chosen: &[Entry]) -> Vec<NamedStore> {
@@ -445,6 +495,7 @@ impl From<GlobalArguments> for Flags {
             timeout: arguments.timeout,
             interval: arguments.interval,
             theme: arguments.theme,
+            max_fps: arguments.max_fps,
             read_only: arguments.read_only,
         }
     }

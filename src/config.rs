@@ -15,6 +15,7 @@ use crate::domain::span::{BadSpan, parse_span};
 use crate::domain::{Policy, SystemName};
 use crate::engine::EndpointRequest;
 use crate::environment::Environment;
+use crate::privileges::{PrivilegeFault, refuse_open_to_others};
 use crate::watch::Cadence;
 
 /// Everything that can be set.
@@ -34,6 +35,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// How often to look.
     pub cadence: Cadence,
+    /// The shortest time between two frames of the dashboard.
+    pub frame_floor: Duration,
     /// Whether nothing may be changed.
     pub read_only: bool,
     /// Whether it may be recorded how containers are made, where profiles allow it.
@@ -104,6 +107,8 @@ pub struct Flags {
     pub interval: Option<Duration>,
     /// `--theme`.
     pub theme: Option<String>,
+    /// `--max-fps`.
+    pub max_fps: Option<u32>,
     /// `--read-only`.
     pub read_only: bool,
 }
@@ -130,6 +135,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// Others may change what stands in it.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeFault),
     /// A value makes no sense.
     #[error("{0}")]
     Senseless(&'static str),
@@ -150,6 +158,7 @@ struct File {
     max_evidence_age: Option<Spanned<String>>,
     default_lifetime: Option<Spanned<String>>,
     stop_grace: Option<Spanned<String>>,
+    max_fps: Option<u32>,
     read_only: Option<bool>,
     mouse: Option<bool>,
     #[serde(default)]
@@ -215,7 +224,9 @@ impl Settings {
         let variable =
             |name: &str| environment.variables.get(name).filter(|value| !value.is_empty()).cloned();
         let asked = flags.config.or_else(|| variable("SANDKEEPER_CONFIG").map(PathBuf::from));
-        let usual = environment.folder("XDG_CONFIG_HOME").join("config.toml");
+        let folder = environment.folder("XDG_CONFIG_HOME");
+        let usual = folder.join("config.toml");
+        refuse_open_places(&folder, asked.as_deref().unwrap_or(&usual))?;
         let (config_file, text) = read_file(asked.as_deref(), &usual)?;
         let name = config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let example = "the sample, `assets/config.toml` of sandkeeper's source, shows every key";
@@ -305,6 +316,7 @@ impl Settings {
             cadence,
             record: file.recovery.record.unwrap_or(true),
             heal: file.recovery.heal,
+            frame_floor: frame_floor(flags.max_fps, environment, file.max_fps)?,
             read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
             keys: file.keys.into_iter().map(|(command, keys)| (command, keys.into())).collect(),
             mouse: file.mouse.unwrap_or(true),
@@ -330,6 +342,12 @@ fn recovery_rule(
         quarantine: reconcile.quarantine.unwrap_or(usual.quarantine),
         quarantine_for: aside.unwrap_or(usual.quarantine_for),
     })
+}
+
+/// Whoever may write where the settings and profiles are decides what is removed.
+fn refuse_open_places(folder: &Path, file: &Path) -> Result<(), PrivilegeFault> {
+    refuse_open_to_others(file)?;
+    [folder, &folder.join("profiles"), &folder.join("themes")].into_iter().try_for_each(refuse_open_to_others)
 }
 
 fn expect_hashes(policy: &mut Policy, hashes: Vec<Addressed<String>>) {
@@ -393,6 +411,28 @@ fn from_file(
         Ok(span) => Ok(Some(span)),
         Err(bad) => Err(document.error(value.span(), key, bad.what(), BadSpan::FIX).into()),
     }
+}
+
+/// The time between two frames; a screen that draws less than once a second looks dead.
+fn frame_floor(
+    flag: Option<u32>,
+    environment: &Environment,
+    file: Option<u32>,
+) -> Result<Duration, ConfigError> {
+    let said =
+        flag.map_or_else(|| number_from(environment, "SANDKEEPER_MAX_FPS"), |count| Ok(Some(count)))?;
+    match said.or(file).unwrap_or(30) {
+        fps @ 1..=60 => Ok(Duration::from_secs(1) / fps),
+        _ => Err(ConfigError::Senseless("the dashboard draws 1 to 60 times a second; try `--max-fps 5`")),
+    }
+}
+
+fn number_from(environment: &Environment, name: &'static str) -> Result<Option<u32>, ConfigError> {
+    let Some(value) = environment.variables.get(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let why = || format!("`{value}` is not a whole number; write one such as `5`");
+    value.parse().map(Some).map_err(|_| ConfigError::Variable { name, why: why() })
 }
 
 fn span_from(environment: &Environment, name: &'static str) -> Result<Option<Duration>, ConfigError> {

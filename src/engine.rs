@@ -5,15 +5,16 @@
 //! [`EngineControl`] can act, addresses containers by full id only, and is for the keeper alone.
 
 mod control;
-mod decode;
+pub(crate) mod decode;
+mod elements;
 mod endpoint;
 mod fault;
-mod redact;
+pub(crate) mod redact;
 pub mod sim;
 mod transport;
 mod view;
 
 pub use control::{EngineControl, RemoveOutcome, StopOutcome};
-pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve};
+pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve, usual_places};
 pub use fault::EngineFault;
 pub use view::{Change, ChangeKind, EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};

@@ -1,9 +1,11 @@
 //! Folders that sandboxes leave behind: below the root that a profile declares, mounted by no container, needed by no session.
 //! Finding them changes nothing; moving them away is the keeper's work.
 
+mod ground;
+
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
@@ -11,16 +13,14 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::domain::profile::fill_from_store;
-use crate::domain::session::Liveness;
+use crate::domain::session::{Liveness, Moment};
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::{Precise, elapsed};
 use crate::domain::{Policy, Snapshot, SystemName};
+pub(crate) use ground::{mounted_below, open_below};
 
 /// Where folders go before they are deleted: beside the others, so that nothing is copied.
 pub const TRASH: &str = ".sandkeeper-trash";
-
-/// Measuring a folder ends after this long; it is then at least so large.
-const MEASURING: Duration = Duration::from_secs(5);
 
 /// Where one system keeps folders for its sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +29,12 @@ pub struct Root {
     pub system: SystemName,
     /// Where.
     pub path: PathBuf,
+    /// The folder of the store that it is below. On the way from there no link is followed.
+    pub base: PathBuf,
     /// Why nothing in it may go, if nothing may.
     pub doubt: Option<String>,
+    /// Why only what is named may go, if so.
+    pub claimed: Option<String>,
 }
 
 /// A folder without a container.
@@ -50,6 +54,11 @@ pub struct Leftover {
     pub changed_at: Option<Timestamp>,
     /// Why it must stay, if it must.
     pub kept: Option<String>,
+    /// Why it stays unless it is named, if so.
+    pub claimed: Option<String>,
+    /// The folder of the store that the root is below.
+    #[serde(skip)]
+    pub base: PathBuf,
     /// Which folder it is, whatever the path leads to later.
     #[serde(skip)]
     pub identity: (u64, u64),
@@ -83,10 +92,16 @@ pub fn roots(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Vec<Root> 
         let Some(template) = &system.profile.folders else { continue };
         for store in &system.stores {
             let Some(path) = fill_from_store(template, &store.captures) else { continue };
+            let Some(base) = store.captures.get("folder").map(PathBuf::from) else { continue };
             let (path, doubt) = (PathBuf::from(path.as_ref()), doubt_of(system, store, policy, now));
+            let open = store.sessions.value.iter().find(|session| session.ended_at == Moment::Absent);
+            let claimed = open.map(|session| format!("session {} has not ended", session.id));
             match roots.iter_mut().find(|known| known.path == path) {
-                Some(known) => known.doubt = known.doubt.take().or(doubt),
-                None => roots.push(Root { system: system.profile.name.clone(), path, doubt }),
+                Some(known) => {
+                    known.doubt = known.doubt.take().or(doubt);
+                    known.claimed = known.claimed.take().or(claimed);
+                }
+                None => roots.push(Root { system: system.profile.name.clone(), path, base, doubt, claimed }),
             }
         }
     }
@@ -109,26 +124,30 @@ fn doubt_of(system: &SystemFacts, store: &StoreFacts, policy: &Policy, now: Time
     })
 }
 
+/// Whether one of these sources of binds is a folder, is in it, or contains it.
+pub fn is_used(folder: &Path, mounted: &BTreeSet<PathBuf>) -> bool {
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let touches = |source: &PathBuf, folder: &Path| source.starts_with(folder) || folder.starts_with(source);
+    mounted.iter().any(|source| touches(source, folder) || touches(source, &real))
+}
+
 /// The folders directly below a root that no container has mounted. `mounted` holds the sources of all binds of all
-/// containers of the engine. Links are neither followed nor listed.
+/// containers of the engine. Links are neither followed nor listed. Looking through one folder takes at most `patience`.
 pub fn leftovers(
     root: &Root,
     mounted: &BTreeSet<PathBuf>,
     policy: &Policy,
+    patience: Duration,
     now: Timestamp,
 ) -> Result<Vec<Leftover>, FolderFault> {
-    let Some(listing) = list(&root.path)? else { return Ok(Vec::new()) };
+    let Some(listing) = list(root, Path::new(""))? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for path in listing {
         let Ok(metadata) = path.symlink_metadata() else { continue };
-        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let is_used = mounted.iter().any(|source| {
-            [&path, &real].iter().any(|folder| source.starts_with(folder) || folder.starts_with(source))
-        });
-        if !metadata.is_dir() || is_used || path.ends_with(TRASH) {
+        if !metadata.is_dir() || is_used(&path, mounted) || path.ends_with(TRASH) {
             continue;
         }
-        let measure = Measure::of(&path, metadata.dev());
+        let measure = Measure::of(&path, metadata.dev(), patience);
         let age = measure.changed_at.and_then(|at| elapsed(at, now));
         let too_new = match age {
             Some(age) if age >= policy.min_age => None,
@@ -139,13 +158,17 @@ pub fn leftovers(
             )),
             None => Some("when it last changed cannot be told".to_owned()),
         };
+        // What was not seen may have changed a moment ago.
+        let unseen = (!measure.complete).then(|| "not all of it could be read, or not in time".to_owned());
         found.push(Leftover {
             system: root.system.clone(),
             root: root.path.clone(),
             bytes: measure.bytes,
             measured: measure.complete,
             changed_at: measure.changed_at,
-            kept: root.doubt.clone().or(too_new),
+            kept: root.doubt.clone().or_else(|| mounted_below(&path).err()).or(unseen).or(too_new),
+            claimed: root.claimed.clone(),
+            base: root.base.clone(),
             identity: (metadata.dev(), metadata.ino()),
             path,
         });
@@ -156,24 +179,27 @@ pub fn leftovers(
 
 /// What is in the trash of a root.
 pub fn trashed(root: &Root) -> Result<Vec<PathBuf>, FolderFault> {
-    let mut listing = match list(&root.path)? {
-        Some(_) => list(&root.path.join(TRASH))?.unwrap_or_default(),
+    let mut listing = match list(root, Path::new(""))? {
+        Some(_) => list(root, Path::new(TRASH))?.unwrap_or_default(),
         None => Vec::new(),
     };
     listing.sort();
     Ok(listing)
 }
 
-/// What is directly in a folder that is no link; `None` when there is no such folder.
-fn list(folder: &Path) -> Result<Option<Vec<PathBuf>>, FolderFault> {
+/// What is directly in the root, or in a folder of it; `None` when there is no such folder.
+fn list(root: &Root, below: &Path) -> Result<Option<Vec<PathBuf>>, FolderFault> {
+    let folder = if below.as_os_str().is_empty() { root.path.clone() } else { root.path.join(below) };
     let unreadable = |error: std::io::Error| FolderFault::Unreadable {
         path: folder.display().to_string(),
         why: error.to_string(),
     };
-    match folder.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() && is_plain(folder) => {}
-        Ok(_) => return Err(FolderFault::NotAFolder(folder.display().to_string())),
+    match open_below(&root.base, &folder) {
+        Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if ground::is_no_folder(&error) => {
+            return Err(FolderFault::NotAFolder(folder.display().to_string()));
+        }
         Err(error) => return Err(unreadable(error)),
     }
     let entries = folder.read_dir().map_err(unreadable)?;
@@ -182,12 +208,6 @@ fn list(folder: &Path) -> Result<Option<Vec<PathBuf>>, FolderFault> {
         .collect::<Result<_, _>>()
         .map(Some)
         .map_err(unreadable)
-}
-
-/// An absolute path without steps back.
-pub(crate) fn is_plain(path: &Path) -> bool {
-    path.is_absolute()
-        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
 /// How large a folder is, and when something in it last changed.
@@ -199,8 +219,8 @@ struct Measure {
 
 impl Measure {
     /// Goes through everything on the same disk, and through no link.
-    fn of(folder: &Path, device: u64) -> Self {
-        let until = Instant::now() + MEASURING;
+    fn of(folder: &Path, device: u64, patience: Duration) -> Self {
+        let until = Instant::now() + patience;
         let mut measure = Self { bytes: 0, complete: true, changed_at: None };
         let mut left = vec![folder.to_owned()];
         while let Some(path) = left.pop() {
@@ -213,8 +233,9 @@ impl Measure {
             measure.changed_at = measure.changed_at.max(Timestamp::try_from(changed).ok());
             measure.bytes += if metadata.is_file() { metadata.len() } else { 0 };
             if metadata.is_dir() && metadata.dev() == device {
-                match path.read_dir() {
-                    Ok(entries) => left.extend(entries.filter_map(Result::ok).map(|entry| entry.path())),
+                let entries = path.read_dir().and_then(Iterator::collect::<Result<Vec<_>, _>>);
+                match entries {
+                    Ok(entries) => left.extend(entries.into_iter().map(|entry| entry.path())),
                     Err(_) => measure.complete = false,
                 }
             }

@@ -1,9 +1,12 @@
 //! The `sandkeeper` program: arguments in, exit code out; everything else is in the library.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use color_eyre::config::{HookBuilder, Theme};
 use sandkeeper::cli;
+
+static PANICKED: AtomicBool = AtomicBool::new(false);
 
 fn main() -> ExitCode {
     // A panic is our mistake: it is told in one place and never as a bare back trace.
@@ -20,6 +23,9 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(move |panic| {
         sandkeeper::ui::terminal::restore();
         report(panic);
+        PANICKED.store(true, Ordering::SeqCst);
     }));
-    cli::main(std::env::args_os())
+    let code = cli::main(std::env::args_os());
+    // One that did not bring the program down is a failure all the same.
+    if PANICKED.load(Ordering::SeqCst) { ExitCode::FAILURE } else { code }
 }

@@ -7,6 +7,7 @@
 mod fault;
 mod files;
 mod http;
+mod known;
 mod locate;
 mod record;
 mod set;
@@ -15,5 +16,5 @@ mod sqlite;
 mod time;
 
 pub use fault::StoreFault;
-pub use set::{NamedStore, StoreSet};
+pub use set::{NamedStore, StoreSet, is_url};
 pub use sqlite::{Answer, Limits, QueryFault, SqliteReader, check_query};

@@ -85,7 +85,30 @@ struct Look {
     inode: u64,
 }
 
+/// What our own state looks like from outside: as long as it looks the same, it says the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance {
+    file: Option<Look>,
+    log: Option<Look>,
+}
+
+/// A file that was written to more recently than this may be written to again without looking any different: file systems
+/// count time in steps.
+const SETTLES: Duration = Duration::from_secs(2);
+
 impl State {
+    /// Looks at the state from outside; `None` when that tells nothing, because it is being written to.
+    pub fn glance(folder: &Path) -> Option<Glance> {
+        let file = look(&folder.join("state.db")).ok()?;
+        let log = look(&folder.join("state.db-wal")).ok()?;
+        let settled = |look: &Look| {
+            let (seconds, _) = look.modified;
+            let age = jiff::Timestamp::now().as_second().checked_sub(seconds);
+            age.is_some_and(|age| age > SETTLES.as_secs().cast_signed())
+        };
+        [file, log].iter().flatten().all(settled).then_some(Glance { file, log })
+    }
+
     /// Opens the state for writing, and makes it if it is not there.
     pub fn open(folder: &Path) -> Result<Self, StateFault> {
         let unusable = |why: String| StateFault::Folder { folder: folder.display().to_string(), why };
@@ -97,7 +120,9 @@ impl State {
         let mode =
             std::fs::metadata(folder).map_err(|error| unusable(error.to_string()))?.permissions().mode();
         if mode & 0o022 != 0 {
-            return Err(unusable(format!("others may write in it (mode {:04o})", mode & 0o7777)));
+            let place = folder.display();
+            let why = format!("others may write in it (mode {:04o}; `chmod 700 {place}`)", mode & 0o7777);
+            return Err(unusable(why));
         }
         if mode & 0o077 != 0 {
             let private = std::fs::Permissions::from_mode(0o700);
@@ -211,14 +236,22 @@ enum Access {
 
 /// The file's look, if all of the database is in it: nobody has written to its log since it was last tidied up.
 fn settled_look(path: &Path) -> Option<Look> {
-    let log = PathBuf::from(format!("{}-wal", path.display()));
-    let unwritten = match std::fs::metadata(log) {
-        Ok(log) => log.len() == 0,
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    };
-    let file = std::fs::metadata(path).ok()?;
-    let modified = (file.mtime(), file.mtime_nsec());
-    unwritten.then(|| Look { length: file.len(), modified, inode: file.ino() })
+    let log = look(&PathBuf::from(format!("{}-wal", path.display()))).ok()?;
+    let unwritten = log.is_none_or(|log| log.length == 0);
+    look(path).ok().flatten().filter(|_| unwritten)
+}
+
+/// A file's look; `None` where there is none.
+fn look(path: &Path) -> std::io::Result<Option<Look>> {
+    match std::fs::metadata(path) {
+        Ok(file) => Ok(Some(Look {
+            length: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            inode: file.ino(),
+        })),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The path as SQLite wants it in a URI, every unusual byte escaped.

@@ -5,6 +5,7 @@ mod command;
 mod detail;
 mod filter;
 mod glyphs;
+mod input;
 mod keymap;
 mod layout;
 mod list;
@@ -24,8 +25,9 @@ mod work;
 
 pub use command::{Command, TABLE};
 pub use glyphs::Glyphs;
+pub use input::Input;
 pub use keymap::{Chord, Keymap, KeymapFault};
-pub use message::{Effect, LastLook, Message, Observation};
+pub use message::{Effect, LastLook, Message, Observation, Past};
 pub use model::{Layer, Model, Setup};
 pub use picture::{animation, svg};
 pub use preview::Confirmed;

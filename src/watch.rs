@@ -7,11 +7,12 @@ mod cadence;
 mod clock;
 mod engine;
 mod images;
+mod marks;
 pub(crate) mod paths;
+pub(crate) mod place;
 mod recall;
 mod sessions;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,18 +21,19 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::snapshot::{DrainMark, SystemFacts};
-use crate::domain::{ContainerId, Recalled, Snapshot};
+use crate::domain::snapshot::{Neighbours, SystemFacts};
+use crate::domain::{Profile, Recalled, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
-use crate::state::State;
 use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
+pub(crate) use engine::inspect;
+use marks::MarkReader;
 use recall::Recall;
-use sessions::{SessionWatcher, Wanted};
+use sessions::{SessionWatcher, SystemReading, Wanted};
 
 /// How often to look.
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +79,15 @@ pub struct Observer {
 #[derive(Debug)]
 struct Desk {
     clock: ClockWatch,
-    state_folder: PathBuf,
+    marks: MarkReader,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
     /// What was here before.
     recall: Recall,
+    /// How long a disk may take to answer.
+    patience: Duration,
+    /// The profiles of systems that are not looked for.
+    others: Arc<Vec<Arc<Profile>>>,
 }
 
 impl Observer {
@@ -100,12 +106,21 @@ impl Observer {
             engine: EngineWatcher::new(endpoints, profiles, budget),
             desk: Desk {
                 clock: ClockWatch::default(),
-                state_folder,
+                recall: Recall::new(state_folder.clone()),
+                marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
-                recall: Recall::default(),
+                patience: budget,
+                others: Arc::default(),
             },
             sessions,
         }
+    }
+
+    /// The same, with an eye on containers that may be these systems' as well.
+    #[must_use]
+    pub fn beside(mut self, others: Vec<Arc<Profile>>) -> Self {
+        self.desk.others = Arc::new(others);
+        self
     }
 
     /// The engine that answers, if one does.
@@ -119,7 +134,7 @@ impl Observer {
         if self.desk.finds_applications(&engine) {
             systems = self.sessions.observe().await;
         }
-        self.desk.assemble(&engine, &systems)
+        self.desk.assemble(&engine, systems).await
     }
 
     /// Where the engine was looked for without success, in the last look.
@@ -161,8 +176,9 @@ impl Observer {
             }
             loop {
                 desk.finds_applications(&engine_in.borrow());
-                let snapshot =
-                    desk.assemble(&engine_in.borrow_and_update(), &sessions_in.borrow_and_update());
+                let (engine, systems) =
+                    (engine_in.borrow_and_update().clone(), sessions_in.borrow_and_update().clone());
+                let snapshot = desk.assemble(&engine, systems).await;
                 if snapshot_out.send(Arc::new(snapshot)).is_err() {
                     return;
                 }
@@ -213,27 +229,33 @@ impl Desk {
     }
 
     /// Puts the parts together and leaves out systems of which there is no trace.
-    fn assemble(&mut self, engine: &EngineFacts, systems: &[sessions::SystemReading]) -> Snapshot {
-        let kept = systems.iter().filter(|system| system.has_trace || engine.shows(&system.facts.profile));
+    async fn assemble(&mut self, engine: &EngineFacts, mut systems: Vec<SystemReading>) -> Snapshot {
+        // A mark that cannot be read lets nothing go that would otherwise stay.
+        let marks = self.marks.read(&engine.host.identity);
+        let marks_fault = marks.as_ref().err().map(ToString::to_string);
+        systems.retain(|system| system.has_trace || engine.shows(&system.facts.profile));
+        // Without an engine there is nothing that a store could be wrong about.
+        if engine.endpoint.is_some() {
+            for SystemReading { facts, .. } in &mut systems {
+                facts.stores = engine.place.doubt(std::mem::take(&mut facts.stores), self.patience).await;
+            }
+        }
+        let kept = systems.iter();
         let mut snapshot = Snapshot {
             host: engine.host.clone(),
             engine: engine.rows.clone(),
             images: engine.images.clone(),
             paths: engine.paths.clone(),
-            running: engine.running(),
+            others: Arc::clone(&self.others),
+            neighbours: Arc::new(Neighbours::of(&engine.rows.value)),
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
-            drains: self.drains(&engine.host.identity),
+            drains: marks.unwrap_or_default(),
+            marks_fault,
             recalled: Recalled::default(),
             clock_step: self.clock.look(),
         };
-        snapshot.recalled = self.recall.look(&snapshot, &engine.departures, &self.state_folder);
+        snapshot.recalled = self.recall.look(&snapshot, &engine.departures);
         snapshot
-    }
-
-    /// A mark that cannot be read lets nothing go that would otherwise stay.
-    fn drains(&self, host: &str) -> HashMap<ContainerId, DrainMark> {
-        let state = State::open_to_read(&self.state_folder);
-        state.ok().flatten().and_then(|state| state.drains(host).ok()).unwrap_or_default()
     }
 }
 

@@ -8,8 +8,12 @@ mod facts;
 mod acting;
 #[path = "dashboard/changes.rs"]
 mod changes;
+#[path = "support/corpus.rs"]
+mod corpus;
 #[path = "dashboard/desk.rs"]
 mod desk;
+#[path = "dashboard/hostile.rs"]
+mod hostile;
 #[path = "dashboard/moving.rs"]
 mod moving;
 #[path = "dashboard/properties.rs"]

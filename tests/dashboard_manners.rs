@@ -59,6 +59,32 @@ fn a_window_that_is_closed_ends_it() {
 }
 
 #[test]
+fn a_window_that_is_closed_ends_it_even_where_nobody_hears_the_signal() {
+    let host = host();
+    let program = host.sandkeeper(&[]).env("TERM", "xterm-256color").into_command();
+    let mut deaf = Command::new("sh");
+    deaf.args(["-c", "trap '' HUP; exec \"$0\""]).arg(program.get_program()).current_dir(host.home.path());
+    deaf.envs(program.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let terminal = Terminal::run(&deaf, 24, 100);
+    terminal.wait_for("busy").hang_up();
+    terminal.wait_exit();
+}
+
+#[test]
+fn half_a_key_holds_nothing_up() {
+    let host = host();
+    let terminal = host.dashboard(&[]);
+    // The beginning of an arrow, and nothing after it for now.
+    terminal.wait_for("busy").type_keys("\x1b[");
+    host.idle("newcomer", "dorado");
+    terminal.wait_for("newcomer").resize(30, 90).wait_until("it fills the new window", |screen| {
+        screen.lines().nth(29).is_some_and(|footer| !footer.trim().is_empty())
+    });
+    terminal.type_keys("B").signal("TERM");
+    expect_orderly_end(&terminal);
+}
+
+#[test]
 fn it_steps_aside_for_the_shell_and_comes_back() {
     let host = host();
     let program = host.sandkeeper(&[]).env("TERM", "xterm-256color").into_command();

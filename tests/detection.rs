@@ -153,7 +153,7 @@ fn a_home_that_cannot_be_looked_into_is_not_passed_over() {
         &report,
         "hermes-01234567",
         "unknown",
-        "belongs to /home/ada/.hermes, whose sessions are not read here",
+        "belongs to /home/ada/.hermes (default), whose sessions are not read here",
     );
     // A database of another application under that name is no store without sessions.
     let strange = host.home.path().join(".hermes/profiles/work/state.db");
@@ -161,4 +161,16 @@ fn a_home_that_cannot_be_looked_into_is_not_passed_over() {
     Connection::open(&strange).unwrap().execute_batch("CREATE TABLE photos(id)").unwrap();
     let report = host.status([""; 0]).expect_exit(4).json();
     assert_eq!(container(&report, "hermes-01234567")["status"], "unknown", "{report:#}");
+}
+
+#[test]
+fn a_container_of_two_systems_is_disputed_even_if_only_one_is_looked_for() {
+    let both = scan().label("hermes-agent", "1");
+    let host = Host::with(&[both]);
+    for arguments in [&[][..], &["--profile", "kojuto"][..]] {
+        let report = host.status(arguments).json();
+        expect(&report, "scan", "unknown", "claimed by several profiles: ");
+        let why = reasons(container(&report, "scan"));
+        assert!(why.contains("hermes") && why.contains("kojuto"), "{why}");
+    }
 }

@@ -115,16 +115,14 @@ fn what_somebody_may_need_stays() {
             "{report:#}"
         );
     }
-    let finished = trash(&host, &["--yes"]).expect_exit(0);
-    assert!(
-        finished.stdout.contains("0 to move, 2 to keep") && root(&home).join("old").is_dir(),
-        "{finished}"
-    );
+    let old = root(&home).join("old").display().to_string();
+    trash(&host, &["--yes", &old]).expect_exit(3).expect_stdout("0 to move, 1 to keep");
+    assert!(root(&home).join("old").is_dir());
 
     home.execute("DROP TABLE messages");
     let report = listed(&host);
     assert!(report["leftovers"][1]["kept"].as_str().unwrap().contains("could not be read"), "{report:#}");
-    trash(&host, &["--yes"]).expect_exit(0).expect_stdout("0 to move");
+    trash(&host, &["--yes", &old]).expect_exit(3).expect_stdout("0 to move");
     assert!(root(&home).join("old").is_dir());
 }
 
@@ -133,7 +131,10 @@ fn moving_needs_the_typed_word_and_can_be_taken_back() {
     let host = Host::with(&[]);
     let home = home_with(&host, &["one", "two"]);
     trash(&host, &[]).expect_exit(2).expect_stderr("needs a confirmation");
-    host.sandkeeper(["--read-only", "dirs", "trash", "--yes"])
+    trash(&host, &["--yes"]).expect_exit(2).expect_stderr("<FOLDERS>");
+    host.sandkeeper(["dirs", "empty", "--yes"]).run().expect_exit(2);
+    let one = root(&home).join("one").display().to_string();
+    host.sandkeeper(["--read-only", "dirs", "trash", "--yes", &one])
         .run()
         .expect_exit(1)
         .expect_stderr("read-only");
@@ -207,8 +208,125 @@ fn a_root_that_is_a_link_is_left_alone() {
     let elsewhere = host.home.path().join("elsewhere");
     fs::rename(root(&home), &elsewhere).unwrap();
     symlink(&elsewhere, root(&home)).unwrap();
-    trash(&host, &["--yes"]).expect_exit(1).expect_stderr("is not a folder of its own");
+    let old = |root: PathBuf| root.join("old").display().to_string();
+    trash(&host, &["--yes", &old(root(&home))]).expect_exit(1).expect_stderr("is not a folder of its own");
     assert!(elsewhere.join("old/home").is_dir());
+    // Nor is a link further up followed.
+    fs::remove_file(root(&home)).unwrap();
+    fs::create_dir_all(host.home.path().join("all")).unwrap();
+    fs::rename(&elsewhere, host.home.path().join("all/docker")).unwrap();
+    fs::remove_dir(root(&home).parent().unwrap()).unwrap();
+    symlink(host.home.path().join("all"), root(&home).parent().unwrap()).unwrap();
+    trash(&host, &["--yes", &old(root(&home))]).expect_exit(1).expect_stderr("is not a folder of its own");
+    assert!(host.home.path().join("all/docker/old/home").is_dir());
+}
+
+#[test]
+fn a_session_that_has_not_ended_keeps_the_folders_that_are_not_named() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["one", "two"]);
+    home.session("quiet", 86_400.0);
+    let report = listed(&host);
+    assert_eq!(report["leftovers"][0]["kept"], Value::Null, "{report:#}");
+    assert_eq!(report["leftovers"][0]["claimed"], "session quiet has not ended", "{report:#}");
+    let table = host.sandkeeper(["dirs"]).run().expect_exit(0);
+    table.expect_stdout("stays unless it is named: session quiet has not ended");
+    let finished = host.sandkeeper(["dirs", "trash"]).typing("move 2\n").run().expect_exit(0);
+    let finished = finished.expect_stdout("0 to move, 2 to keep");
+    assert!(root(&home).join("one").is_dir(), "{finished}");
+    trash(&host, &["--yes", &root(&home).join("one").display().to_string()]).expect_exit(0);
+    assert!(!root(&home).join("one").exists() && root(&home).join("two").is_dir());
+}
+
+#[test]
+fn the_containers_of_every_engine_of_the_machine_keep_their_folders() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["docker", "podman"]);
+    let podman = support::scripted::ScriptedEngine::start();
+    podman.containers(&[lasting(&root(&home).join("podman"))]);
+    let runtime = host.home.path().join("run");
+    fs::create_dir_all(runtime.join("podman")).unwrap();
+    symlink(podman.socket(), runtime.join("podman/podman.sock")).unwrap();
+    let look = || {
+        let program =
+            host.sandkeeper(["dirs", "--json"]).env("XDG_RUNTIME_DIR", runtime.display().to_string());
+        program.run().expect_exit(0).json()
+    };
+    assert_eq!(names(&look()), ["docker"]);
+    // One that does not answer may have any of them.
+    podman.on("GET", "/containers/json", Behaviour::error(500, "boom"));
+    let report = look();
+    assert_eq!(names(&report), ["docker", "podman"]);
+    for folder in report["leftovers"].as_array().unwrap() {
+        assert!(folder["kept"].as_str().unwrap().contains("podman.sock may have it"), "{report:#}");
+    }
+}
+
+#[test]
+fn what_could_not_be_looked_through_stays() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["deep"]);
+    // So deep that its innermost folder has no path that could be asked for.
+    let mut folder = File::open(root(&home).join("deep")).unwrap();
+    for _ in 0..20 {
+        let name = "x".repeat(250);
+        rustix::fs::mkdirat(&folder, name.as_str(), rustix::fs::Mode::RWXU).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY;
+        let deeper = rustix::fs::openat(&folder, name.as_str(), flags, rustix::fs::Mode::empty()).unwrap();
+        folder = File::from(deeper);
+    }
+    let report = listed(&host);
+    assert_eq!(report["leftovers"][0]["measured"], false, "{report:#}");
+    assert!(report["leftovers"][0]["kept"].as_str().unwrap().contains("not all of it"), "{report:#}");
+    trash(&host, &["--yes", &root(&home).join("deep").display().to_string()]).expect_exit(3);
+    assert!(root(&home).join("deep").is_dir());
+}
+
+#[test]
+#[ignore = "needs the right to mount: run tests/run"]
+fn what_is_mounted_in_a_folder_is_neither_moved_nor_deleted() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old"]);
+    let precious = host.home.path().join("precious");
+    fs::create_dir_all(&precious).unwrap();
+    fs::write(precious.join("file"), "x").unwrap();
+    age(&precious);
+    let mount = |source: &Path, target: &Path| {
+        let done = std::process::Command::new("mount").arg("--bind").args([source, target]).status().unwrap();
+        assert!(done.success());
+        Mounted(target.to_owned())
+    };
+    let inside = root(&home).join("old/workspace");
+    {
+        let _mounted = mount(&precious, &inside);
+        let report = listed(&host);
+        assert!(
+            report["leftovers"][0]["kept"].as_str().unwrap().contains("something is mounted at"),
+            "{report:#}"
+        );
+        trash(&host, &["--yes", &root(&home).join("old").display().to_string()]).expect_exit(3);
+        assert!(inside.join("file").is_file());
+    }
+    trash(&host, &["--yes", &root(&home).join("old").display().to_string()]).expect_exit(0);
+    let trashed = PathBuf::from(listed(&host)["trashed"][0].as_str().unwrap());
+    {
+        let _mounted = mount(&precious, &trashed.join("workspace"));
+        let finished = host.sandkeeper(["dirs", "empty"]).typing("delete 1\n").run();
+        finished.expect_stdout("something is mounted at");
+        assert!(trashed.join("home").is_dir());
+    }
+    assert!(precious.join("file").is_file());
+    host.sandkeeper(["dirs", "empty"]).typing("delete 1\n").run().expect_exit(0);
+    assert!(!trashed.exists() && precious.join("file").is_file());
+}
+
+/// A mount that ends with the test.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
 }
 
 #[test]
@@ -217,12 +335,13 @@ fn without_every_containers_mounts_nothing_is_left_behind() {
     let home = home_with(&host, &["old"]);
     host.engine.containers(&[row("one")]);
     host.engine.on("GET", "/containers/*/json", Behaviour::error(500, "boom"));
-    trash(&host, &["--yes"]).expect_exit(4).expect_stderr("could not be inspected");
+    let old = root(&home).join("old").display().to_string();
+    trash(&host, &["--yes", &old]).expect_exit(4).expect_stderr("could not be inspected");
     host.engine.on("GET", "/containers/json", Behaviour::error(500, "boom"));
-    trash(&host, &["--yes"]).expect_exit(4);
+    trash(&host, &["--yes", &old]).expect_exit(4);
     let port = support::port::to_socket(host.engine.socket());
     host.engine.containers(&[]);
-    let far = host.home.sandkeeper(["--host", &port, "dirs", "trash", "--yes"]).run();
+    let far = host.home.sandkeeper(["--host", &port, "dirs", "trash", "--yes", &old]).run();
     far.expect_exit(4).expect_stderr("reached over the network");
     assert!(root(&home).join("old/home").is_dir());
 }
@@ -243,8 +362,8 @@ fn a_container_that_comes_after_the_list_keeps_its_folder() {
             Behaviour::json(&if first { serde_json::json!([]) } else { serde_json::json!([listed]) })
         }),
     );
-    let finished = trash(&host, &["--yes"]).expect_exit(3);
-    let finished = finished.expect_stdout("1 to move").expect_stdout("left where it is: it is no longer");
+    let finished = trash(&host, &["--yes", &root(&home).join("old").display().to_string()]).expect_exit(3);
+    let finished = finished.expect_stdout("1 to move").expect_stdout("left where it is: a container has it");
     assert!(root(&home).join("old/home").is_dir(), "{finished}");
 }
 

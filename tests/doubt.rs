@@ -6,12 +6,13 @@
 mod facts;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use facts::{Facts, parachute, sandbox, session};
 use rusqlite::Connection;
 use sandkeeper::domain::plan::{Action, Intent, Reconcile};
 use sandkeeper::domain::snapshot::ImageFact;
-use sandkeeper::domain::{Session, Status};
+use sandkeeper::domain::{Profile, Session, Status};
 use sandkeeper::environment::Environment;
 use sandkeeper::profiles::Library;
 use sandkeeper::sessions::{Limits, NamedStore, StoreSet};
@@ -51,6 +52,29 @@ fn a_live_session_whose_container_goes_by_another_name_keeps_bulk_from_its_works
     assert_eq!(kept.action, Action::Keep);
     assert!(kept.reason.to_string().contains("session s1"), "{}", kept.reason);
     assert_eq!(facts.planned(&bulk, "other").action, Action::StopAndRemove);
+}
+
+#[test]
+fn two_stores_that_claim_a_container_are_named_whoever_else_does() {
+    let mut facts = Facts::native();
+    let mut profile = Profile::clone(&facts.last_system().profile);
+    let mut other = profile.stores[0].clone();
+    other.serves = vec![regex_lite::Regex::new("^elsewhere-.*$").unwrap()];
+    profile.stores.push(other);
+    facts.last_system().profile = Arc::new(profile);
+    let claim = || session("s1").workspace("atlas").uses("box");
+    let mut facts = facts
+        .container(sandbox("box").workspace("atlas"))
+        .session(claim())
+        .store("/second.db")
+        .session(claim())
+        .store("/of-other-containers.db")
+        .session(claim());
+    facts.last_store().rule = 1;
+    facts
+        .finds("box", Status::Unknown)
+        .because("claimed by sessions of several stores")
+        .because("/second.db");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod support;
 use support::engine::RealEngine;
 use support::hermes::HermesHome;
 use support::native::{container, reasons};
+use support::proxy::Proxy;
 use support::stores::fingerprint;
 use support::systems::{SystemsHost, expect, expect_result};
 use support::{seconds, wait_until};
@@ -91,6 +92,12 @@ fn one_live_session_of_a_home_protects_the_container_they_share() {
     let finished = host.reconcile(&["--include-running-orphans"]).expect_exit(0);
     expect_result(&finished, "hermes-2", "kept", "session working is live");
 
+    // A turn may be leased before its session is written down.
+    home.lease("working", -1.0);
+    home.lease("not-written-yet", 200.0);
+    expect(&host.status(&[]), "hermes-2", "active", "session not-written-yet is live");
+    home.lease("not-written-yet", -1.0);
+
     // A row that never ended is not life for ever, and neither is a lease that has run out.
     home.lease("working", -1.0);
     wait_until(seconds(60), "nothing but leaked rows are left", || {
@@ -112,12 +119,17 @@ fn activity_is_the_newest_of_what_the_session_and_its_messages_say() {
     home.lasting(&host.scene, "hermes-3").running();
     expect(&host.status(&[]), "hermes-3", "active", "session s1 was active");
 
-    // Nonsense is left out: milliseconds where seconds belong, zero, text.
+    // A time that cannot be read is not silence: milliseconds where seconds belong, text.
     home.execute("UPDATE messages SET timestamp = timestamp * 1000");
-    home.execute("UPDATE sessions SET last_activity_at = 0");
-    let found = host.status(&[]);
-    expect(&found, "hermes-3", "idle", "1 session claims it, none is live");
+    let found = host.status_that_ends(4, &[]);
+    expect(&found, "hermes-3", "unknown", "is not a plausible time in seconds");
     assert_eq!(container(&found, "hermes-3")["live_sessions"], 0);
+    home.execute("DELETE FROM messages; UPDATE sessions SET last_activity_at = 'yesterday'");
+    expect(&host.status_that_ends(4, &[]), "hermes-3", "unknown", "`yesterday` is not a plausible time");
+    // One that was never written leaves it to the others.
+    home.execute("UPDATE sessions SET last_activity_at = 0");
+    home.message("s1", 20.0);
+    expect(&host.status(&[]), "hermes-3", "active", "session s1 was active");
 }
 
 #[test]
@@ -141,11 +153,18 @@ fn a_passing_container_goes_when_its_session_has_ended_for_good() {
     // A compression whose continuation never came.
     home.session("torn", 7200.0);
     home.end("torn", "compression", 7100.0);
+    // The same, with a subagent that came to its end before.
+    home.session("helped", 7200.0);
+    home.child("helper", "helped", 7190.0);
+    home.end("helper", "user_exit", 7150.0);
+    home.end("helped", "compression", 7100.0);
     home.session("agent:main/x y", 40.0);
     home.end("agent:main/x y", "user_exit", 30.0);
     let ended = passing("hermes-ended", "ended");
     let odd = passing("hermes-odd", "agent_main_x_y");
-    for (name, task) in [("busy", "busy"), ("closed", "closed"), ("first", "first"), ("torn", "torn")] {
+    for (name, task) in
+        [("busy", "busy"), ("closed", "closed"), ("first", "first"), ("torn", "torn"), ("helped", "helped")]
+    {
         passing(&format!("hermes-{name}"), task);
     }
     let second = passing("hermes-second", "second");
@@ -159,6 +178,7 @@ fn a_passing_container_goes_when_its_session_has_ended_for_good() {
     expect(&report, "hermes-first", "active", "session first was active");
     expect(&report, "hermes-second", "active", "session second was active");
     expect(&report, "hermes-torn", "idle", "1 session claims it, none is live");
+    expect(&report, "hermes-helped", "idle", "1 session claims it, none is live");
 
     // A turn is leased to the conversation's first session.
     home.end("third", "user_exit", 15.0);
@@ -171,7 +191,7 @@ fn a_passing_container_goes_when_its_session_has_ended_for_good() {
     for name in ["hermes-ended", "hermes-odd", "hermes-first", "hermes-second"] {
         expect_result(&finished, name, "removed", "has ended");
     }
-    for name in ["hermes-busy", "hermes-closed", "hermes-torn"] {
+    for name in ["hermes-busy", "hermes-closed", "hermes-torn", "hermes-helped"] {
         expect_result(&finished, name, "kept", "");
     }
     assert!(!host.exists(&ended) && !host.exists(&odd) && !host.exists(&second));
@@ -199,7 +219,12 @@ fn two_homes_on_one_engine_never_judge_each_others_containers() {
     // Only one home is known: the other's containers are left alone, whatever they look like.
     let report = host.status(&[]);
     let other = theirs.folder().display().to_string();
-    expect(&report, "hermes-theirs", "unknown", &format!("belongs to {other}, whose sessions are not read"));
+    expect(
+        &report,
+        "hermes-theirs",
+        "unknown",
+        &format!("belongs to {other} (default), whose sessions are not read"),
+    );
     expect(&report, "hermes-passing", "unknown", "nothing shows to whose sessions it belongs");
     wait_until(seconds(60), "ours is removed", || {
         host.reconcile(&["--include-running-orphans"]);
@@ -261,6 +286,125 @@ fn every_profile_has_its_own_database_and_hermes_home_counts_once() {
 
 #[test]
 #[ignore = "needs a Docker engine: run tests/run"]
+fn work_in_the_background_keeps_its_container() {
+    for engine in [RealEngine::docker(), RealEngine::podman()] {
+        let engine = engine.exclusive();
+        let host = SystemsHost::on(&engine);
+        let home = home_of(&host);
+        home.lifetime(1);
+        home.session("s1", 86_400.0);
+        home.end("s1", "user_exit", 80_000.0);
+        let id = home.lasting(&host.scene, "hermes-8").running();
+        // The command has returned; what it started goes on.
+        host.scene.cli(&["exec", &id, "sh", "-c", "(while true; do sleep 1; done) >/dev/null 2>&1 &"]);
+        let work = "sh runs in it in the background";
+        wait_until(seconds(60), "its command has returned", || {
+            reasons(container(&host.status(&[]), "hermes-8")).contains(work)
+        });
+        expect(&host.status(&[]), "hermes-8", "active", work);
+        let finished = host.reconcile(&["--include-running-orphans"]).expect_exit(0);
+        expect_result(&finished, "hermes-8", "kept", work);
+        assert!(host.exists(&id));
+
+        // Once it is done, nothing but what keeps the container up runs in it.
+        host.scene.cli(&["exec", &id, "sh", "-c", "kill -9 -1; true"]);
+        wait_until(seconds(60), "it goes after its lifetime", || {
+            host.reconcile(&[]);
+            !host.exists(&id)
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn work_that_begins_before_the_stop_keeps_its_container_and_so_does_a_silent_engine() {
+    let engine = RealEngine::docker().exclusive();
+    let proxy = Proxy::before(engine.socket());
+    let host = SystemsHost::through(&engine, &proxy.endpoint());
+    let home = home_of(&host);
+    home.lifetime(1);
+    home.session("s1", 86_400.0);
+    home.end("s1", "user_exit", 80_000.0);
+    let id = home.lasting(&host.scene, "hermes-9").running();
+    wait_until(seconds(60), "its lifetime is over", || {
+        container(&host.status(&[]), "hermes-9")["status"] == "stale"
+    });
+    // The plan is made on the first look at its processes; the second one belongs to the check before the stop.
+    let (endpoint, work) = (engine.endpoint().to_owned(), id.clone());
+    proxy.when("GET", "/containers/*/top").nth(2).before(move |_| {
+        let begin = ["exec", &work, "sh", "-c", "(while true; do sleep 1; done) >/dev/null 2>&1 &"];
+        let done = std::process::Command::new("docker").args(["-H", &endpoint]).args(begin).status().unwrap();
+        assert!(done.success());
+    });
+    let finished = host.reconcile(&[]).expect_exit(3);
+    expect_result(&finished, "hermes-9", "skipped", "in it in the background");
+    proxy.forget_rules();
+    host.scene.cli(&["exec", &id, "sh", "-c", "kill -9 -1; true"]);
+    proxy.when("GET", "/containers/*/top").answer(403, "not allowed here");
+    wait_until(seconds(60), "nothing can be told of it", || {
+        container(&host.status_that_ends(4, &[]), "hermes-9")["status"] == "unknown"
+    });
+    let report = host.status_that_ends(4, &[]);
+    expect(&report, "hermes-9", "unknown", "whether something runs in it in the background cannot be told");
+    assert!(host.exists(&id) && proxy.mutations().is_empty());
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_container_in_the_folders_of_another_profile_is_not_judged_by_that_one() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    let home = home_of(&host);
+    let work = HermesHome::create(home.folder().join("profiles/work"));
+    for home in [&home, &work] {
+        home.lifetime(1);
+        home.session("old", 86_400.0);
+        home.end("old", "user_exit", 80_000.0);
+    }
+    work.session("busy", 5.0);
+    work.lease("busy", 500.0);
+    // TERMINAL_SANDBOX_DIR leads both profiles to the folders of one home.
+    let id = home.lasting(&host.scene, "hermes-shared").label("hermes-profile", "work").exited();
+    let nobody = home.lasting(&host.scene, "hermes-nobody").label("hermes-profile", "").exited();
+    let own = home.lasting(&host.scene, "hermes-own").exited();
+    let belongs = format!("belongs to {} (work), whose sessions are not read", home.folder().display());
+    let report = host.status(&[]);
+    expect(&report, "hermes-shared", "unknown", &belongs);
+    expect(&report, "hermes-nobody", "unknown", "whose sessions are not read");
+    wait_until(seconds(60), "the one of its own profile goes after its lifetime", || {
+        let finished = host.reconcile(&["--include-running-orphans"]);
+        expect_result(&finished, "hermes-shared", "kept", &belongs);
+        !host.exists(&own)
+    });
+    assert!(host.exists(&id) && host.exists(&nobody));
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_long_conversation_takes_no_longer_to_read_than_many_short_ones() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    let home = home_of(&host);
+    let (first, second) = (support::stores::unix_ago(90_000), support::stores::unix_ago(5));
+    home.execute(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 4999)
+         INSERT INTO sessions(id, source, parent_session_id, started_at, last_activity_at, ended_at, end_reason)
+         SELECT 's' || i, 'cli', CASE WHEN i THEN 's' || (i - 1) END, {first} + i, {first} + i, {first} + i, 'compression' FROM n;
+         UPDATE sessions SET last_activity_at = {second}, ended_at = NULL, end_reason = NULL WHERE id = 's4999';
+         INSERT INTO sessions(id, source, parent_session_id, started_at) VALUES ('egg', 'cli', 'hen', {first}), ('hen', 'cli', 'egg', {first})"
+    ));
+    home.lasting(&host.scene, "hermes-5").running();
+    HermesHome::passing(&host.scene, "hermes-6", "s0").running();
+    HermesHome::passing(&host.scene, "hermes-7", "hen").running();
+    // All pairs of five thousand would take minutes.
+    let report = host.status(&[]);
+    expect(&report, "hermes-5", "active", "more live sessions");
+    expect(&report, "hermes-6", "active", "session s0 was active");
+    expect(&report, "hermes-7", "idle", "1 session claims it, none is live");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
 fn older_and_newer_tables_are_both_understood_and_strange_ones_prove_nothing() {
     let engine = RealEngine::docker().exclusive();
     let host = SystemsHost::on(&engine);
@@ -286,6 +430,12 @@ fn older_and_newer_tables_are_both_understood_and_strange_ones_prove_nothing() {
         assert!(variant().ends_with(&format!("read as `{read_as}`")), "{read_as}: {}", variant());
         expect(&host.status(&[]), "hermes-4", "active", "session s1 was active");
     }
+    // Leases of another form are not to be passed over.
+    home.execute("CREATE TABLE session_turn_leases(conversation_id TEXT PRIMARY KEY, until REAL)");
+    let report = host.status_that_ends(4, &[]);
+    expect(&report, "hermes-4", "unknown", "misses column session_turn_leases.expires_at");
+    expect(&report, "hermes-4", "unknown", "`with activity` does not read table session_turn_leases");
+    home.execute("DROP TABLE session_turn_leases");
     home.execute("ALTER TABLE sessions RENAME COLUMN end_reason TO why");
     let report = host.status_that_ends(4, &[]);
     expect(&report, "hermes-4", "unknown", "`messages only` misses column sessions.end_reason");

@@ -299,3 +299,10 @@ live = "{{busy}}"
     expect(&report, "box-1", "active", "session 7 is live");
     expect(&report, "box-2", "stale", "1 session claims it, none is live");
 }
+
+#[test]
+fn an_address_without_its_system_is_asked_by_nobody() {
+    let host = Host::with(&[]);
+    let finished = host.status(["--db", "http://127.0.0.1:3333"]).expect_exit(2);
+    finished.expect_stderr("write `--db SYSTEM=http://127.0.0.1:3333`");
+}

@@ -13,6 +13,7 @@ use support::proxy::Proxy;
 use support::rows::{ago, row};
 use support::scripted::Behaviour;
 use support::seconds;
+use support::simulated::SimHost;
 use support::systems::{SystemsHost, expect, expect_result};
 
 /// The folder kojuto makes for one scan.
@@ -65,6 +66,8 @@ fn what_no_longer_runs_is_swept_and_what_holds_processes_is_kept() {
     expect(&report, "scan-created", "orphaned", "nothing claims it; created");
     expect(&report, "scan-running", "idle", "nothing shows that it is over; running");
     expect(&report, "scan-paused", "idle", "nothing shows that it is over; paused");
+    // Between two of its runs it may be seen in either state.
+    expect(&report, "scan-restarting", "idle", "nothing shows that it is over; r");
     assert_eq!(container(&report, "scan-running")["system"], "kojuto");
     assert!(!report.to_string().contains("planted"), "what is in the environment stays there: {report:#}");
 
@@ -157,6 +160,28 @@ fn a_scan_older_than_any_scan_can_be_is_over() {
     expect(&report, "busy", "active", "1 command running in it (exec)");
     assert_eq!(statuses(&report).len(), 5, "containers without the label are nobody's: {report:#}");
     host.expect_only_looks();
+}
+
+#[test]
+fn what_is_dead_and_what_is_older_than_any_scan_is_removed() {
+    let host = SimHost::new();
+    let scan = |name: &str, state: &str, age: i64| host.place(name, &[("kojuto.scan", "true")], state, age);
+    scan("dead", "dead", 10);
+    scan("old", "running", 70);
+    scan("young", "running", 60);
+    host.place("unlabelled", &[], "running", 70);
+    let reconcile = |arguments: &[&str]| {
+        let arguments = [&["reconcile", "--yes", "--json", "--grace", "1s"], arguments].concat();
+        host.sandkeeper(&arguments).deadline(seconds(60)).run().expect_exit(0)
+    };
+    let finished = reconcile(&[]);
+    expect_result(&finished, "dead", "removed", "nothing claims it; dead");
+    expect_result(&finished, "old", "kept", "--include-running-orphans takes it too");
+    assert_eq!(host.names(), ["old", "unlabelled", "young"]);
+    let finished = reconcile(&["--include-running-orphans"]);
+    expect_result(&finished, "old", "removed", "more than the 1h5m");
+    expect_result(&finished, "young", "kept", "nothing shows that it is over");
+    assert_eq!(host.names(), ["unlabelled", "young"]);
 }
 
 #[test]

@@ -9,11 +9,13 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
+use serde_json::json;
 
 use support::native::{Host, container};
 use support::rows::{Row, ago, row};
+use support::scripted::Behaviour;
 use support::stores::iso_ago;
-use support::systems::expect;
+use support::systems::{expect, expect_result};
 
 const DAY: i64 = 86_400;
 
@@ -26,6 +28,14 @@ fn database(path: &Path, sql: &str) -> Connection {
 
 fn aged(row: Row) -> Row {
     row.created(ago(9 * DAY))
+}
+
+/// `profiles try NAME` recognises so many containers and says this of them.
+#[track_caller]
+fn expect_tried(host: &Host, name: &str, recognised: usize, sentences: &[&str]) {
+    let tried = host.sandkeeper(["profiles", "try", name]).run().expect_exit(0);
+    let tried = tried.expect_stdout(&format!("{recognised} recognised"));
+    sentences.iter().fold(tried, |tried, sentence| tried.expect_stdout(sentence));
 }
 
 #[test]
@@ -56,6 +66,13 @@ fn a_dev_container_is_over_when_its_folder_is_gone() {
     expect(&report, "windows", "idle", "nothing shows that it is over");
     assert_eq!(container(&report, "there-running")["workspace"], folder("there"));
     assert_eq!(report["containers"].as_array().unwrap().len(), 6);
+    let there = format!("  there-running (running): workspace {}", folder("there"));
+    expect_tried(
+        &host,
+        "devcontainers",
+        6,
+        &[&there, "sessions: this system keeps none", "  gone-exited: orphaned: "],
+    );
     let plan = host.sandkeeper(["reconcile", "--dry-run", "--json"]).run().expect_exit(0).json();
     let removed: Vec<_> =
         plan["outcomes"].as_array().unwrap().iter().filter(|o| o["action"] != "keep").collect();
@@ -99,6 +116,7 @@ fn test_containers_are_at_work_while_their_ryuk_runs() {
         test("db-left", "s2"),
         test("job-left", "s2").state("exited"),
         aged(row("testcontainers-ryuk-s2")).state("exited").label("org.testcontainers", "true"),
+        test("job-alone", "s4").state("exited"),
         test("reusable", "s2").label("org.testcontainers.hash", "abc").state("exited"),
     ]);
     let report = host.status([""; 0]).expect_exit(0).json();
@@ -108,10 +126,44 @@ fn test_containers_are_at_work_while_their_ryuk_runs() {
     expect(&report, "go-watched", "active", "reaper_s3 runs");
     expect(&report, "db-left", "idle", "nothing shows that it is over");
     expect(&report, "job-left", "orphaned", "nothing claims it; exited");
+    expect(&report, "job-alone", "idle", "nothing shows that it is over");
     expect(&report, "reusable", "unknown", "made to be used again");
+    expect_tried(
+        &host,
+        "testcontainers",
+        9,
+        &["  db-watched (running): workspace s1", "  db-watched: active: "],
+    );
     // What is watched over is not removed even if it is named.
     let plan = host.sandkeeper(["rm", "--dry-run", "--json", "db-watched"]).run().json();
     assert_eq!(plan["outcomes"][0]["action"], "keep", "{plan:#}");
+}
+
+#[test]
+fn whoever_watches_over_test_containers_is_looked_for_again_before_they_go() {
+    let test = |name: &str| {
+        aged(row(name)).label("org.testcontainers", "true").label("org.testcontainers.session-id", "s1")
+    };
+    let job = test("job").state("exited");
+    let ryuk = |state: &str| row("testcontainers-ryuk-s1").state(state).listed();
+    let host = Host::with(std::slice::from_ref(&job));
+    let list = |rows: serde_json::Value| host.engine.on("GET", "/containers/json", Behaviour::json(&rows));
+    list(json!([job.listed(), ryuk("exited")]));
+    let report = host.status([""; 0]).expect_exit(0).json();
+    expect(&report, "job", "orphaned", "nothing claims it; exited");
+    // A row that cannot be read may be anybody's.
+    list(json!([job.listed(), ryuk("exited"), { "Id": 7 }]));
+    let report = host.status([""; 0]).json();
+    expect(&report, "job", "unknown", "it may be the one that watches over this one");
+    // It comes back while the plan is being carried out.
+    let lists = vec![
+        Behaviour::json(&json!([job.listed(), ryuk("exited")])),
+        Behaviour::json(&json!([job.listed(), ryuk("running")])),
+    ];
+    host.engine.on("GET", "/containers/json", Behaviour::Sequence(lists));
+    let finished = host.sandkeeper(["reconcile", "--yes", "--json"]).run().expect_exit(3);
+    expect_result(&finished, "job", "skipped", "testcontainers-ryuk-s1 runs");
+    host.expect_only_looks();
 }
 
 #[test]
@@ -150,6 +202,13 @@ fn openclaws_registry_tells_what_is_hot_idle_and_cold() {
     expect(&report, "openclaw-sbx-cold", "stale", "longer than its lifetime of 1d");
     expect(&report, "openclaw-sbx-unlisted", "unknown", "nothing shows to whose sessions it belongs");
     expect(&report, "openclaw-sbx-theirs", "unknown", "belongs to /home/ada/.openclaw/state");
+    let told = [
+        "3 rows, read as `registry with times`",
+        "  container openclaw-sbx-hot: live",
+        "{container} = openclaw-sbx-hot",
+        "  openclaw-sbx-cold: stale: ",
+    ];
+    expect_tried(&host, "openclaw", 5, &told);
     // One of ours that the registry has forgotten.
     let sandbox = folder.join("sandboxes/agent-1").display().to_string();
     host.engine.containers(&[claw("openclaw-sbx-forgotten").state("exited").mount(&sandbox, "/workspace")]);
@@ -192,6 +251,8 @@ fn nanoclaws_claims_count_and_what_only_a_heartbeat_knows_is_unknown() {
     expect(&report, "nanoclaw-v2-a-3", "idle", "1 session claims it");
     expect(&report, "nanoclaw-v2-a-4", "unknown", "nothing shows to whose sessions it belongs");
     expect(&report, "nanoclaw-v2-a-5", "unknown", "it is a gateway");
+    let told = ["2 rows, read as `sessions and claims`", "  claimed: live", "  nanoclaw-v2-a-1: active: "];
+    expect_tried(&host, "nanoclaw", 5, &told);
     // A second installation on the engine: none of them is known to be ours.
     host.engine.containers(&[
         claw("nanoclaw-v2-a-3", "quiet").state("exited"),
@@ -228,4 +289,7 @@ fn openhands_servers_that_wait_are_kept_and_running_ones_are_not_judged() {
     expect(&report, "oh-agent-server-exited", "idle", "1 session claims it");
     expect(&report, "oh-agent-server-unlisted", "unknown", "nothing shows to whose sessions it belongs");
     assert_eq!(report["containers"].as_array().unwrap().len(), 5, "{report:#}");
+    let told =
+        ["4 rows, read as `conversation metadata`", "  not my-own: ", "  oh-agent-server-paused: idle: "];
+    expect_tried(&host, "openhands", 5, &told);
 }

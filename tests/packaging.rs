@@ -105,7 +105,7 @@ fn the_units_are_what_systemd_understands() {
         assert!(service.lines().any(|line| line == option), "{option}");
     }
     if has("systemd-analyze") {
-        for unit in ["sandkeeper.service", "sandkeeper.timer"] {
+        for unit in ["sandkeeper.service", "sandkeeper.timer", "sandkeeper-gate.service"] {
             let text = fs::read_to_string(at_root("assets/systemd").join(unit)).unwrap();
             // The program need not be installed here.
             home.write(format!("units/{unit}"), text.replace("/usr/bin/sandkeeper", "/bin/true"));
@@ -113,7 +113,10 @@ fn the_units_are_what_systemd_understands() {
         let units = home.path().join("units");
         let verified = Command::new("systemd-analyze")
             .args(["--user", "--man=no", "--recursive-errors=no", "verify"])
-            .args([units.join("sandkeeper.service"), units.join("sandkeeper.timer")])
+            .args(
+                ["sandkeeper.service", "sandkeeper.timer", "sandkeeper-gate.service"]
+                    .map(|unit| units.join(unit)),
+            )
             .env("XDG_RUNTIME_DIR", home.runtime())
             .env("HOME", home.path())
             .output()
@@ -122,6 +125,22 @@ fn the_units_are_what_systemd_understands() {
         let ours: Vec<_> = complaints.lines().filter(|line| line.contains("/units/")).collect();
         assert!(ours.is_empty(), "{ours:#?}");
     }
+}
+
+#[test]
+fn the_unit_of_the_gate_runs_the_gate() {
+    let service = fs::read_to_string(at_root("assets/systemd/sandkeeper-gate.service")).unwrap();
+    let command =
+        service.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/sandkeeper ")).unwrap();
+    // The very command, where the group and the folder of the unit are not: it is understood, and refuses.
+    let home = Home::new();
+    let command = command
+        .replace("/run/sandkeeper/", "/no/such/folder/")
+        .replace("--group sandkeeper-view", "--group 0");
+    home.sandkeeper(command.split(' '))
+        .run()
+        .expect_exit(1)
+        .expect_stderr("the gate cannot listen at /no/such/folder");
 }
 
 #[test]

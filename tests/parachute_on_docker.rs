@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -20,14 +20,34 @@ use support::systems::{SystemsHost, expect_result};
 const OLD: &str = "6820ef2d765a";
 const NEW: &str = "5de99fd81fbd";
 
-fn vault(home: &Home) -> PathBuf {
-    home.path().join("Parachute/Chat/sessions.db")
+fn vault_of(home: &Home) -> PathBuf {
+    home.path().join("Parachute")
 }
 
-/// `parachute-ws-SLUG` as of PR 96.
-fn workspace<'scene>(scene: &'scene Scene<'_>, slug: &str, hash: &str) -> ContainerBuilder<'scene> {
-    let name = format!("parachute-ws-{slug}");
-    scene.container(name).label("app", "parachute").label("workspace", slug).label("config_hash", hash)
+fn vault(home: &Home) -> PathBuf {
+    vault_of(home).join("Chat/sessions.db")
+}
+
+/// `parachute-ws-SLUG` as of PR 96, of the vault in this home.
+fn workspace<'scene>(
+    home: &Home,
+    scene: &'scene Scene<'_>,
+    slug: &str,
+    hash: &str,
+) -> ContainerBuilder<'scene> {
+    let workspace = scene.container(format!("parachute-ws-{slug}")).label("workspace", slug);
+    of_vault(&vault_of(home), workspace.label("config_hash", hash), slug)
+}
+
+/// A container with its transcripts in the vault.
+fn of_vault<'scene>(
+    vault: &Path,
+    container: ContainerBuilder<'scene>,
+    slug: &str,
+) -> ContainerBuilder<'scene> {
+    let transcripts = vault.join(".parachute/sandbox").join(slug).join(".claude");
+    std::fs::create_dir_all(&transcripts).unwrap();
+    container.label("app", "parachute").mount(&transcripts.display().to_string(), "/home/sandbox/.claude")
 }
 
 fn status(home: &Home, engine: &RealEngine, exit: i32, arguments: &[&str]) -> Value {
@@ -53,10 +73,10 @@ fn an_old_config_hash_makes_a_container_stale_only_when_no_session_lives_in_it()
     let scene = engine.scene();
     let home = Home::new();
     let store = ParachuteStore::create(vault(&home));
-    workspace(&scene, "atlas", OLD).running();
-    workspace(&scene, "borealis", OLD).running();
-    workspace(&scene, "cygnus", OLD).running();
-    workspace(&scene, "dorado", NEW).running();
+    workspace(&home, &scene, "atlas", OLD).running();
+    workspace(&home, &scene, "borealis", OLD).running();
+    workspace(&home, &scene, "cygnus", OLD).running();
+    workspace(&home, &scene, "dorado", NEW).running();
     store.session("9f2c6b1e-atlas").workspace("atlas").title("Trip").accessed_ago(30).insert();
     store.session("cygnus-1").workspace("cygnus").accessed_ago(3600).insert();
     store.session("dorado-1").workspace("dorado").accessed_ago(3600).insert();
@@ -94,12 +114,8 @@ fn sessions_without_a_workspace_live_in_the_default_container() {
     let scene = engine.scene();
     let home = Home::new();
     let store = ParachuteStore::create(vault(&home));
-    scene
-        .container("parachute-default")
-        .label("app", "parachute")
-        .label("type", "default")
-        .label("config_hash", OLD)
-        .running();
+    let default = scene.container("parachute-default").label("type", "default").label("config_hash", OLD);
+    of_vault(&vault_of(&home), default, "default").running();
     // A session outside of any sandbox claims nothing.
     store.session("direct").trust(Some("direct")).accessed_ago(5).insert();
     let report = status(&home, &engine, 0, &[]);
@@ -123,8 +139,8 @@ fn an_archived_session_is_over_however_recently_it_was_accessed() {
     let scene = engine.scene();
     let home = Home::new();
     let store = ParachuteStore::create(vault(&home));
-    workspace(&scene, "atlas", OLD).running();
-    workspace(&scene, "newest", NEW).running();
+    workspace(&home, &scene, "atlas", OLD).running();
+    workspace(&home, &scene, "newest", NEW).running();
     store.session("a1").workspace("atlas").accessed_ago(1).insert();
     expect(&status(&home, &engine, 0, &[]), "parachute-ws-atlas", "active", true, "a1");
     store.archive("a1");
@@ -138,7 +154,7 @@ fn a_live_session_without_its_container_has_lost_it() {
     let scene = engine.scene();
     let home = Home::new();
     let store = ParachuteStore::create(vault(&home));
-    workspace(&scene, "atlas", NEW).running();
+    workspace(&home, &scene, "atlas", NEW).running();
     store.session("here").workspace("atlas").accessed_ago(5).insert();
     store.session("gone").workspace("borealis").accessed_ago(5).insert();
     store.session("gone-quiet").workspace("cygnus").accessed_ago(7200).insert();
@@ -189,9 +205,9 @@ fn an_outdated_container_with_a_live_session_is_kept_then_drained_and_one_withou
     let engine = RealEngine::docker().exclusive();
     let host = SystemsHost::on(&engine);
     let store = ParachuteStore::create(vault(&host.home));
-    let busy = workspace(&host.scene, "busy", OLD).running();
-    let free = workspace(&host.scene, "free", OLD).running();
-    let current = workspace(&host.scene, "current", NEW).running();
+    let busy = workspace(&host.home, &host.scene, "busy", OLD).running();
+    let free = workspace(&host.home, &host.scene, "free", OLD).running();
+    let current = workspace(&host.home, &host.scene, "current", NEW).running();
     store.session("b1").workspace("busy").accessed_ago(5).insert();
     store.session("f1").workspace("free").accessed_ago(3600).insert();
     store.session("c1").workspace("current").accessed_ago(3600).insert();
@@ -287,7 +303,8 @@ fn the_february_form_without_hashes_and_trust_levels_is_understood() {
     store.execute("ALTER TABLE sessions DROP COLUMN trust_level; DROP TABLE container_envs");
     store.execute("ALTER TABLE sessions DROP COLUMN container_env_id");
     scene.container("parachute-ws-atlas").label("app", "parachute").label("workspace", "atlas").running();
-    scene.container("parachute-ws-quiet").label("app", "parachute").label("workspace", "quiet").running();
+    let quiet = scene.container("parachute-ws-quiet").label("workspace", "quiet");
+    of_vault(&vault_of(&home), quiet, "quiet").running();
     let report = status(&home, &engine, 0, &[]);
     expect(&report, "parachute-ws-atlas", "active", false, "s1");
     expect(&report, "parachute-ws-quiet", "orphaned", false, "no session claims it");
@@ -299,13 +316,42 @@ fn a_vault_elsewhere_is_named_with_db_and_a_missing_one_makes_everything_unknown
     let engine = RealEngine::docker().exclusive();
     let scene = engine.scene();
     let home = Home::new();
-    let store = ParachuteStore::create(home.path().join("elsewhere/sessions.db"));
+    let elsewhere = home.path().join("elsewhere");
+    let store = ParachuteStore::create(elsewhere.join("Chat/sessions.db"));
     store.session("s1").workspace("atlas").accessed_ago(5).insert();
-    workspace(&scene, "atlas", OLD).running();
+    let atlas = scene.container("parachute-ws-atlas").label("workspace", "atlas").label("config_hash", OLD);
+    of_vault(&elsewhere, atlas, "atlas").running();
     let report = status(&home, &engine, 4, &[]);
     let usual = vault(&home).display().to_string();
     expect(&report, "parachute-ws-atlas", "unknown", false, &usual);
     assert_eq!(evidence(&report, "sessions")["path"], usual);
     let named = format!("parachute={}", store.path().display());
     expect(&status(&home, &engine, 0, &["--db", &named]), "parachute-ws-atlas", "active", false, "s1");
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn the_database_of_another_vault_does_not_judge() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    let store = ParachuteStore::create(vault(&host.home));
+    store.session("s1").workspace("current").accessed_ago(3600).insert();
+    store.session("s2").workspace("named").accessed_ago(3600).insert();
+    // The vault has moved; its old database is still where it was.
+    let moved = Home::new();
+    let theirs = workspace(&moved, &host.scene, "atlas", OLD).exited();
+    let scene = &host.scene;
+    let unbound = |slug: &str| scene.container(format!("parachute-ws-{slug}")).label("app", "parachute");
+    let nobody = unbound("nobody").label("workspace", "nobody").label("config_hash", OLD).exited();
+    unbound("named").label("workspace", "named").label("config_hash", NEW).running();
+    workspace(&host.home, &host.scene, "current", NEW).running();
+
+    let report = host.status(&[]);
+    let belongs = format!("belongs to {}/Parachute/Chat, whose sessions", moved.path().display());
+    expect(&report, "parachute-ws-atlas", "unknown", true, &belongs);
+    expect(&report, "parachute-ws-nobody", "unknown", true, "nothing shows to whose sessions it belongs");
+    expect(&report, "parachute-ws-named", "idle", false, "1 session claims it");
+    let finished = host.reconcile(&["--include-running-orphans"]).expect_exit(0);
+    expect_result(&finished, "parachute-ws-atlas", "kept", &belongs);
+    assert!(host.exists(&theirs) && host.exists(&nobody));
 }

@@ -64,7 +64,7 @@ proptest! {
             let busy = with_container(&facts, &name, |container| {
                 let mut inspection = container.inspection().cloned().unwrap_or_default();
                 inspection.running_execs = 1;
-                container.inspected = Inspected::Facts(inspection);
+                container.inspected = Inspected::Facts(Box::new(inspection));
             });
             let verdict = busy.verdict(&name);
             prop_assert!(!removable(&busy).contains(&id_of(&name)), "{verdict:#?}");

@@ -130,6 +130,31 @@ fn when_somebody_was_faster_his_container_is_adopted_and_started() {
 }
 
 #[test]
+fn what_an_interrupted_attempt_has_made_is_taken_up_and_gets_the_name() {
+    let host = SimHost::new();
+    let id = lasting(&host, "atlas");
+    see(&host);
+    let labels = host.engine.look(|world, _| world.find(id.as_str()).unwrap().labels.clone());
+    remove_behind_our_back(&host, &id);
+    host.engine.act(|world, now| {
+        world.place(Placed {
+            name: format!("sandkeeper-recreate-{}-0badcafe", id.short()),
+            image: "sandbox:latest".to_owned(),
+            labels,
+            command: vec!["sleep".to_owned(), "1000".to_owned()],
+            program: sandkeeper::engine::sim::Program::service(),
+            state: "created".to_owned(),
+            created_at: now,
+            ..Placed::default()
+        })
+    });
+    let finished = recreate(&host, "atlas").expect_exit(0);
+    assert_eq!(result(&finished.json()).0, "adopted", "{finished}");
+    assert_eq!(host.names(), ["atlas"]);
+    assert_eq!(host.engine.look(|world, _| world.find("atlas").unwrap().phase.word().to_owned()), "running");
+}
+
+#[test]
 fn whatever_fails_leaves_things_as_they_were() {
     let refuse = |status: u16, words: &str| Fault::Status(status, format!("{words} with {CANARY}"));
     let cases: Vec<(&str, Vec<FaultRule>, &str)> = vec![
@@ -479,6 +504,11 @@ fn specs_are_recorded_only_where_that_is_allowed_and_forgotten_in_time() {
     host.home.write(".config/sandkeeper/config.toml", "");
     see(&host);
     assert_eq!(recorded(&host), 1);
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nrecord = false\n");
+    see(&host);
+    assert_eq!(recorded(&host), 0, "what was recorded before is forgotten");
+    host.home.write(".config/sandkeeper/config.toml", "");
+    see(&host);
     remove_behind_our_back(&host, &id);
     host.home.write(".config/sandkeeper/config.toml", "[recovery]\nkeep = \"0s\"\n");
     host.orphan("another", "borealis");

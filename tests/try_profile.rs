@@ -7,11 +7,13 @@ mod support;
 use rusqlite::Connection;
 
 use support::application::Application;
+use support::engine::RealEngine;
 use support::hermes::HermesHome;
 use support::native::{Host, native_row, statuses};
 use support::rows::{ago, row};
+use support::scripted::Behaviour;
 use support::stores::{NativeStore, ParachuteStore};
-use support::systems::expect;
+use support::systems::{SystemsHost, expect, expect_result};
 
 fn tried(host: &Host, name: &str) -> support::program::Finished {
     host.sandkeeper(["profiles", "try", name]).run()
@@ -77,6 +79,9 @@ fn hermes_is_shown_with_its_homes_and_kojuto_without_sessions() {
     let sandbox = home.folder().join("sandboxes/docker/default/home").display().to_string();
     let lasting = row("hermes-01234567").label("hermes-agent", "1").label("hermes-profile", "default");
     host.engine.containers(&[lasting.mount(&sandbox, "/root")]);
+    let top =
+        serde_json::json!({ "Titles": ["PID", "S", "COMMAND"], "Processes": [["7", "S", "sleep infinity"]] });
+    host.engine.on("GET", "/containers/*/top", Behaviour::json(&top));
     tried(&host, "hermes")
         .expect_exit(0)
         .expect_stdout("1 row, read as `with activity and turn leases`")
@@ -183,6 +188,30 @@ fn a_users_own_profile_works_from_the_first_try_to_the_last_verdict() {
     let plan = host.sandkeeper(["reconcile", "--dry-run"]).run();
     assert!(plan.stdout.contains("2 to change, 1 to keep"), "{plan}");
     host.expect_only_looks();
+}
+
+#[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_users_own_profile_decides_what_reconcile_removes() {
+    let engine = RealEngine::docker().exclusive();
+    let host = SystemsHost::on(&engine);
+    host.home.write(".config/sandkeeper/profiles/mine.toml", MINE);
+    let path = host.home.path().join(".mine/users/ada/state.db");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let store = Connection::open(&path).unwrap();
+    store
+        .execute_batch(
+            "CREATE TABLE chats(id INTEGER PRIMARY KEY, box TEXT, began REAL, seen REAL, closed REAL)",
+        )
+        .unwrap();
+    let now = support::stores::unix_ago(5);
+    store.execute("INSERT INTO chats VALUES (1, 'a', ?1, ?1, NULL)", [now]).unwrap();
+    let mine = |name: &str| host.scene.container(name).label("mine.sandbox", "1");
+    let (used, left) = (mine("mine-a").running(), mine("mine-c").exited());
+    let finished = host.reconcile(&[]).expect_exit(0);
+    expect_result(&finished, "mine-a", "kept", "session 1 was active");
+    expect_result(&finished, "mine-c", "removed", "no session claims it");
+    assert!(host.exists(&used) && !host.exists(&left));
 }
 
 #[test]

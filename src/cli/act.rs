@@ -17,6 +17,7 @@ use crate::domain::{Snapshot, Verdicts, classify, plan};
 use crate::engine::{Endpoint, EngineView};
 use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
 use crate::recovery::{Recorder, losses};
+use crate::state::State;
 use crate::text::{clean, fit};
 use crate::watch::Observer;
 
@@ -138,6 +139,11 @@ impl<'a> Site<'a> {
     /// Records how what is here was made; when it is gone it is too late.
     async fn record(&mut self, snapshot: &Snapshot) -> Result<(), Trouble> {
         let settings = &self.house.settings;
+        if !settings.record {
+            // Whoever does not want it recorded does not want what was recorded before, either.
+            let forgotten = State::open(&settings.state_folder).and_then(|state| state.forget_specs());
+            return forgotten.map(|_| ()).map_err(|fault| KeeperFault::from(fault).into());
+        }
         let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
         let folder = settings.state_folder.clone();
         let recorder =

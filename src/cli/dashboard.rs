@@ -1,9 +1,7 @@
 //! `sandkeeper` alone: the dashboard, on a terminal that can show one.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
-use crossterm::event::EventStream;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -13,10 +11,7 @@ use crate::engine::Endpoint;
 use crate::keeper::who;
 use crate::ui::terminal::Terminal;
 use crate::ui::theme::{self, Depth, Theme};
-use crate::ui::{Glyphs, Hands, Keymap, Model, Screen, Setup, World, run as run_dashboard};
-
-/// The shortest time between two frames.
-const FRAME_FLOOR: Duration = Duration::from_millis(33);
+use crate::ui::{Glyphs, Hands, Input, Keymap, Model, Screen, Setup, World, run as run_dashboard};
 
 /// Whether there is a terminal to draw a dashboard on.
 pub(super) fn can_be_shown(house: &House) -> Showing {
@@ -68,12 +63,13 @@ pub(super) async fn run(house: &House) -> Result<Outcome, Trouble> {
         state_folder: settings.state_folder.clone(),
         policy: settings.policy.clone(),
         timeout: settings.timeout,
-        frame_floor: FRAME_FLOOR,
+        frame_floor: settings.frame_floor,
     };
     let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
     let model = Model::new(setup, Timestamp::now(), width, height);
+    let input = Input::listen()?;
     let mut screen = Screen::new(Terminal::take(settings.mouse)?);
-    let result = run_dashboard(&mut screen, EventStream::new(), model, world).await;
+    let result = run_dashboard(&mut screen, input, model, world).await;
     drop(screen);
     cancel.cancel();
     result?;

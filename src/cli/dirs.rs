@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
@@ -11,17 +12,21 @@ use serde::Serialize;
 use super::act::{can_ask, keeper, typed};
 use super::output::{in_lines, write, write_json};
 use super::{House, Outcome, Trouble};
-use crate::domain::Snapshot;
 use crate::domain::container::Row;
 use crate::domain::evidence::plural;
 use crate::domain::span::{Span, elapsed};
-use crate::engine::{Endpoint, EngineView};
-use crate::folders::{FolderFault, Leftover, Root, leftovers, roots, trashed};
+use crate::engine::{Endpoint, EngineFault, EngineView, usual_places};
+use crate::folders::{FolderFault, Leftover, Root, is_used, leftovers, roots, trashed};
 use crate::keeper::{FolderOutcome, KeeperFault};
 use crate::text::clean;
-use crate::watch::{Observer, paths};
+use crate::watch::Observer;
+use crate::watch::place::Place;
 
 const QUESTIONS_AT_ONCE: usize = 16;
+
+/// How long looking through one folder may take: to show it, and to move it.
+const TO_SHOW: Duration = Duration::from_secs(5);
+const TO_MOVE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Args)]
 pub(super) struct DirsArguments {
@@ -40,16 +45,12 @@ enum DirsCommand {
     Trash {
         /// The folders; without any, all that are listed and may go
         folders: Vec<PathBuf>,
-        /// Do it without asking
-        #[arg(long)]
+        /// Do it without asking, with the folders that are named
+        #[arg(long, requires = "folders")]
         yes: bool,
     },
-    /// Delete what is in the trash folders, for good
-    Empty {
-        /// Do it without asking
-        #[arg(long)]
-        yes: bool,
-    },
+    /// Delete what is in the trash folders, for good; this is always asked
+    Empty,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,7 +64,7 @@ pub(super) async fn run(arguments: &DirsArguments, house: &House) -> Result<Outc
     match &arguments.command {
         None | Some(DirsCommand::List) => list(arguments.json, house).await,
         Some(DirsCommand::Trash { folders, yes }) => trash(folders, *yes, house).await,
-        Some(DirsCommand::Empty { yes }) => empty(*yes, house).await,
+        Some(DirsCommand::Empty) => empty(house).await,
     }
 }
 
@@ -75,36 +76,75 @@ struct Found {
     trashed: Vec<PathBuf>,
 }
 
-async fn find(house: &House, observer: &mut Observer) -> Result<Found, Trouble> {
-    let no_evidence = |why: String| Trouble::Keeper(KeeperFault::NoEvidence(why));
-    let endpoint = observer.connect().await.map_err(no_evidence)?;
-    let snapshot = observer.observe().await;
-    if let Some(fault) = &snapshot.engine.fault {
-        return Err(no_evidence(fault.clone()));
-    }
+async fn find(house: &House, observer: &mut Observer, patience: Duration) -> Result<Found, Trouble> {
+    let Evidence { endpoint, roots, mounted } = look(house, observer).await.map_err(no_evidence)?;
     let policy = &house.settings.policy;
     let now = Timestamp::now();
-    let roots = roots(&snapshot, policy, now);
-    let mounted = mounted(house, &endpoint, &snapshot).await.map_err(no_evidence)?;
     let (mut found, mut in_trash) = (Vec::new(), Vec::new());
     for root in &roots {
-        // Containers of an engine elsewhere may have folders of the same names.
-        paths::is_shared(&endpoint.address, &root.path).await.map_err(no_evidence)?;
-        found.extend(leftovers(root, &mounted, policy, now)?);
+        found.extend(leftovers(root, &mounted, policy, patience, now)?);
         in_trash.extend(trashed(root)?);
     }
     Ok(Found { endpoint, roots, leftovers: found, trashed: in_trash })
 }
 
-/// The sources of all binds of all containers, whoever they belong to. Lists do not always tell them, so each is inspected.
-async fn mounted(
-    house: &House,
-    endpoint: &Endpoint,
-    snapshot: &Snapshot,
-) -> Result<BTreeSet<PathBuf>, String> {
+fn no_evidence(why: String) -> Trouble {
+    Trouble::Keeper(KeeperFault::NoEvidence(why))
+}
+
+/// What keeps folders where they are.
+struct Evidence {
+    endpoint: Endpoint,
+    roots: Vec<Root>,
+    /// The sources of all binds of all containers.
+    mounted: BTreeSet<PathBuf>,
+}
+
+/// Reads the sessions and asks every engine of this machine. Nothing is measured here: it is as new as it can be.
+async fn look(house: &House, observer: &mut Observer) -> Result<Evidence, String> {
+    let endpoint = observer.connect().await?;
+    let snapshot = observer.observe().await;
+    if let Some(fault) = &snapshot.engine.fault {
+        return Err(fault.clone());
+    }
+    let mut roots = roots(&snapshot, &house.settings.policy, Timestamp::now());
+    let place = Place::of(&endpoint.address).await;
+    for root in &roots {
+        // Containers of an engine elsewhere may have folders of the same names.
+        place.shares(&root.path)?;
+    }
     let engine = EngineView::new(endpoint.clone(), house.settings.timeout);
+    let mut mounted = mounted(&engine, &snapshot.engine.value).await?;
+    // A made-up host has no other engines than its own.
+    let others = if house.demo.is_some() { Vec::new() } else { usual_places(&house.environment) };
+    for other in others.into_iter().filter(|other| other.address != endpoint.address) {
+        match mounted_elsewhere(house, &other).await {
+            Ok(sources) => mounted.extend(sources),
+            Err(why) => {
+                let doubt = format!("a container of {} may have it: {why}", other.address);
+                for root in &mut roots {
+                    root.doubt.get_or_insert_with(|| doubt.clone());
+                }
+            }
+        }
+    }
+    Ok(Evidence { endpoint, roots, mounted })
+}
+
+/// The same of an engine that nobody asked for; none where there is none.
+async fn mounted_elsewhere(house: &House, endpoint: &Endpoint) -> Result<BTreeSet<PathBuf>, String> {
+    let engine = EngineView::new(endpoint.clone(), house.settings.timeout);
+    match engine.list().await {
+        Ok(rows) => mounted(&engine, &rows).await,
+        Err(EngineFault::NoSocket(_)) => Ok(BTreeSet::new()),
+        Err(fault) => Err(fault.to_string()),
+    }
+}
+
+/// The sources of all binds of all containers, whoever they belong to. Lists do not always tell them, so each is inspected.
+async fn mounted(engine: &EngineView, rows: &[Row]) -> Result<BTreeSet<PathBuf>, String> {
     let mut ids = Vec::new();
-    for row in snapshot.engine.value.iter() {
+    for row in rows {
         match row {
             Row::Container(container) => ids.push(container.id.clone()),
             Row::Unreadable(row) => return Err(format!("a container cannot be read: {}", row.problem)),
@@ -116,14 +156,14 @@ async fn mounted(
     let mut mounted = BTreeSet::new();
     for answer in answers {
         let container = answer.map_err(|fault| format!("a container could not be inspected: {fault}"))?;
-        let mounts = container.iter().flat_map(|container| &container.mounts);
+        let mounts = container.iter().flat_map(|container| container.mounts.iter());
         mounted.extend(mounts.filter(|mount| mount.kind == "bind").map(|mount| PathBuf::from(&mount.source)));
     }
     Ok(mounted)
 }
 
 async fn list(json: bool, house: &House) -> Result<Outcome, Trouble> {
-    let found = find(house, &mut house.observer()?).await?;
+    let found = find(house, &mut house.observer()?, TO_SHOW).await?;
     if json {
         let roots = found.roots.iter().map(|root| &root.path).collect();
         write_json(&Report { roots, leftovers: &found.leftovers, trashed: &found.trashed }, true);
@@ -152,7 +192,11 @@ fn line(folder: &Leftover) -> String {
     let age = folder.changed_at.and_then(|at| elapsed(at, Timestamp::now()));
     let age = age.map_or_else(|| "unknown age".to_owned(), |age| format!("unchanged for {}", Span(age)));
     let least = if folder.measured { "" } else { "at least " };
-    let kept = folder.kept.as_ref().map(|why| format!("; stays: {why}")).unwrap_or_default();
+    let kept = match (&folder.kept, &folder.claimed) {
+        (Some(why), _) => format!("; stays: {why}"),
+        (None, Some(why)) => format!("; stays unless it is named: {why}"),
+        (None, None) => String::new(),
+    };
     let size = size(folder.bytes);
     clean(&format!("{}  {least}{size}, {age}  [{}]{kept}", folder.path.display(), folder.system)).into_owned()
 }
@@ -168,10 +212,11 @@ fn size(bytes: u64) -> String {
 async fn trash(named: &[PathBuf], yes: bool, house: &House) -> Result<Outcome, Trouble> {
     may_act(yes, house)?;
     let mut observer = house.observer()?;
-    let found = find(house, &mut observer).await?;
+    let found = find(house, &mut observer, TO_MOVE).await?;
     let chosen = choose(named, &found.leftovers)?;
     write(&in_lines(&chosen.iter().copied().map(line).collect::<Vec<_>>()));
-    let movable = |folder: &&Leftover| folder.kept.is_none();
+    let is_named = !named.is_empty();
+    let movable = |folder: &&Leftover| folder.kept.is_none() && (is_named || folder.claimed.is_none());
     let count = chosen.iter().copied().filter(movable).count();
     write(&format!("{count} to move, {} to keep\n", chosen.len() - count));
     if count == 0 {
@@ -182,20 +227,26 @@ async fn trash(named: &[PathBuf], yes: bool, house: &House) -> Result<Outcome, T
         return Ok(Outcome::Done);
     }
     let keeper = keeper(house, &found.endpoint, super::act::LOCK_PATIENCE).await?;
-    // While somebody read this, a container may have been made of one of them.
-    let again = find(house, &mut observer).await?;
-    let still = |folder: &&Leftover| {
-        let same = |now: &&Leftover| now.path == folder.path && now.identity == folder.identity;
-        again.leftovers.iter().find(same).is_some_and(|now| now.kept.is_none())
-    };
-    let (go, changed): (Vec<&Leftover>, Vec<&Leftover>) = chosen.into_iter().filter(movable).partition(still);
-    let go: Vec<Leftover> = go.into_iter().cloned().collect();
-    let mut outcomes = keeper.trash(&go).await?;
-    let needed = "it is no longer a folder that nobody needs".to_owned();
-    outcomes.extend(
-        changed.iter().map(|folder| FolderOutcome { path: folder.path.clone(), result: Err(needed.clone()) }),
-    );
+    let go: Vec<Leftover> = chosen.into_iter().filter(movable).cloned().collect();
+    // While somebody read this, and while the others were moved, a container may have been made of one of them.
+    let outcomes =
+        keeper.trash(&go, async |folder| needed(house, &mut observer, folder, is_named).await).await?;
     Ok(told(&outcomes))
+}
+
+/// Why a folder must stay after all, by evidence that was taken for it alone.
+async fn needed(house: &House, observer: &mut Observer, folder: &Leftover, is_named: bool) -> Option<String> {
+    let Evidence { roots, mounted, .. } = match look(house, observer).await {
+        Ok(evidence) => evidence,
+        Err(why) => return Some(why),
+    };
+    let Some(root) = roots.into_iter().find(|root| root.path == folder.root) else {
+        return Some("nothing shows any more whose it is".to_owned());
+    };
+    if is_used(&folder.path, &mounted) {
+        return Some("a container has it mounted by now".to_owned());
+    }
+    root.doubt.or(root.claimed.filter(|_| !is_named))
 }
 
 /// The folders that were named, or all.
@@ -210,9 +261,12 @@ fn choose<'a>(named: &[PathBuf], leftovers: &'a [Leftover]) -> Result<Vec<&'a Le
     named.iter().map(find).collect()
 }
 
-async fn empty(yes: bool, house: &House) -> Result<Outcome, Trouble> {
-    may_act(yes, house)?;
-    let found = find(house, &mut house.observer()?).await?;
+async fn empty(house: &House) -> Result<Outcome, Trouble> {
+    if !can_ask() && !house.settings.read_only {
+        return Err(Trouble::TypedOnly("dirs empty"));
+    }
+    may_act(true, house)?;
+    let found = find(house, &mut house.observer()?, Duration::ZERO).await?;
     let count = found.trashed.len();
     let lines: Vec<String> =
         found.trashed.iter().map(|path| clean(&path.display().to_string()).into_owned()).collect();
@@ -221,7 +275,7 @@ async fn empty(yes: bool, house: &House) -> Result<Outcome, Trouble> {
     if count == 0 {
         return Ok(Outcome::Done);
     }
-    if !yes && !typed(&format!("delete {count}")).await {
+    if !typed(&format!("delete {count}")).await {
         write("Nothing was done.\n");
         return Ok(Outcome::Done);
     }
@@ -230,7 +284,7 @@ async fn empty(yes: bool, house: &House) -> Result<Outcome, Trouble> {
     for root in &found.roots {
         let of_root: Vec<PathBuf> =
             found.trashed.iter().filter(|path| path.starts_with(&root.path)).cloned().collect();
-        outcomes.extend(keeper.empty_trash(&root.path, &of_root).await?);
+        outcomes.extend(keeper.empty_trash(root, &of_root).await?);
     }
     Ok(told(&outcomes))
 }

@@ -1,8 +1,11 @@
 //! `sandkeeper doctor`: one line per check, each failure with its fix.
 
+mod authorized_keys;
+mod viewer;
+
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -23,6 +26,13 @@ pub(super) struct DoctorArguments {
     /// Answer in JSON
     #[arg(long)]
     json: bool,
+    /// Check too whether this user can look, through the gate that `--host` names, and can do nothing else; as root, and with
+    /// the `--db` of its command
+    #[arg(long, value_name = "NAME")]
+    read_only_user: Option<String>,
+    /// Where that user's keys are [default: `.ssh/authorized_keys` in its home]
+    #[arg(long, value_name = "FILE", requires = "read_only_user")]
+    authorized_keys: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +83,9 @@ pub(super) async fn run(arguments: &DoctorArguments, house: &House) -> Result<Ou
     checks.extend(snapshot.systems.iter().flat_map(stores));
     checks.push(state_folder(&house.settings.state_folder));
     checks.push(terminal());
+    if let Some(name) = &arguments.read_only_user {
+        checks.extend(viewer::checks(name, arguments.authorized_keys.as_deref(), &snapshot));
+    }
     let healthy = checks.iter().all(|check| check.health != Health::Failed);
     let diagnosis = Diagnosis { healthy, checks };
     if arguments.json {

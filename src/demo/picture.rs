@@ -45,7 +45,7 @@ impl Scene {
         let rows = Arc::make_mut(&mut snapshot.engine.value);
         for row in rows {
             if let crate::domain::container::Row::Container(container) = row {
-                for mount in &mut Arc::make_mut(container).mounts {
+                for mount in Arc::make_mut(&mut Arc::make_mut(container).mounts) {
                     renamed(&mut mount.source);
                 }
             }

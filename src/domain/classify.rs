@@ -14,8 +14,8 @@ mod missing;
 mod outdated;
 mod over;
 
-use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
+use std::borrow::{Borrow, Cow};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::container::{Container, ContainerState, Inspected};
 use super::evidence::Evidence;
 use super::policy::Policy;
 use super::recovery::Quarantine;
-use super::snapshot::{DrainMark, PathFact, Snapshot, SystemFacts, Unusable};
+use super::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
@@ -73,9 +73,10 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
             images: &snapshot.images,
             paths: &snapshot.paths,
-            running: &snapshot.running,
+            neighbours: &snapshot.neighbours,
         };
         let judged = verdicts.containers.len();
+        verdicts.containers.reserve_exact(candidates.len());
         let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
         verdicts.containers.extend(
             of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),
@@ -137,7 +138,7 @@ struct Judge<'a> {
     current_config: CurrentConfig,
     images: &'a super::snapshot::Images,
     paths: &'a HashMap<String, PathFact>,
-    running: &'a HashSet<String>,
+    neighbours: &'a Neighbours,
 }
 
 impl Judge<'_> {
@@ -204,6 +205,12 @@ impl Judge<'_> {
         if running_execs > 0 {
             life.push(Evidence::RunningExec(running_execs));
         }
+        let at_work = self.system.profile.at_work(container);
+        if let Ok([first, ..]) = at_work.as_deref() {
+            let program = first.split_whitespace().next().unwrap_or_default().to_owned();
+            let count = at_work.as_ref().map_or(0, Vec::len);
+            life.push(Evidence::AtWork { count, program });
+        }
         life.extend(self.running_companion(candidate));
         if !life.is_empty() {
             return match mark {
@@ -223,11 +230,18 @@ impl Judge<'_> {
         if let Some(why) = candidate.undecidable {
             return unknown(Evidence::Undecidable(why.to_owned()));
         }
+        if self.neighbours.incomplete && !self.system.profile.companions.is_empty() {
+            let why = "a container cannot be read, and it may be the one that watches over this one";
+            return unknown(Evidence::Undecidable(why.to_owned()));
+        }
         let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
         let mut doubts =
             rules.filter(|(rule, _)| rule.serves(&container.name)).filter_map(|(_, doubt)| doubt.clone());
         if let Some(doubt) = doubts.next() {
             return unknown(doubt);
+        }
+        if let Some(unclear) = home::unclear(self.system, candidate, claimed) {
+            return unknown(unclear);
         }
         if let Some(unclear) = &claimed.unclear_liveness {
             return unknown(unclear.clone());
@@ -237,25 +251,31 @@ impl Judge<'_> {
         }
 
         // Nobody lives in it.
-        if let Some(mark) = mark {
-            return (Status::Draining, vec![mark]);
+        let (status, evidence) = match mark {
+            Some(mark) => (Status::Draining, vec![mark]),
+            None if is_outdated => (Status::Stale, Vec::new()),
+            None if claimed.claims.total == 0 => self.unclaimed(candidate),
+            None => self.claimed_but_quiet(candidate, claimed),
+        };
+        match at_work {
+            Err(why) if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) => {
+                unknown(Evidence::ProcessesUnreadable(why.to_owned()))
+            }
+            _ => (status, evidence),
         }
-        if is_outdated {
-            return (Status::Stale, Vec::new());
-        }
-        if claimed.claims.total == 0 {
-            return self.unclaimed(candidate);
-        }
-        self.claimed_but_quiet(candidate, claimed)
     }
 
     /// A container that runs only while whatever this one belongs to does.
     fn running_companion(&self, candidate: &Candidate<'_>) -> Option<Evidence> {
+        let name = self.companion(candidate, true)?;
+        Some(Evidence::CompanionRuns(name.into_owned()))
+    }
+
+    /// The first of its companions that runs, or that is there and does not.
+    fn companion<'a>(&'a self, candidate: &'a Candidate<'_>, runs: bool) -> Option<Cow<'a, str>> {
         let names = self.system.profile.companions.iter();
         let mut names = names.filter_map(|template| candidate.recognised.fill(template));
-        names
-            .find(|name| self.running.contains(name.as_ref()))
-            .map(|name| Evidence::CompanionRuns(name.into_owned()))
+        names.find(|name| self.neighbours.runs.get(name.as_ref()) == Some(&runs))
     }
 
     fn unclaimed(&self, candidate: &Candidate<'_>) -> (Status, Vec<Evidence>) {
@@ -268,7 +288,12 @@ impl Judge<'_> {
         let unclaimed = Evidence::NoSession { age, state: container.state.clone(), has_store };
         match &self.system.profile.over {
             None => (Status::Orphaned, vec![unclaimed]),
-            Some(over) => over::judge(over, candidate, self.paths, unclaimed, self.now),
+            Some(over) => {
+                // One that watches over it and is not there may never have been there.
+                let is_watched = !self.system.profile.companions.is_empty();
+                let watch_ended = !is_watched || self.companion(candidate, false).is_some();
+                over::judge(over, candidate, self.paths, watch_ended, unclaimed, self.now)
+            }
         }
     }
 

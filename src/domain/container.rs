@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 /// The identity of a container: the full 64-hex id. Names and short ids are never identity.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct ContainerId(Box<str>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContainerId(Arc<str>);
 
 impl ContainerId {
     /// Accepts exactly 64 lower-case hex digits.
@@ -26,6 +26,12 @@ impl ContainerId {
     /// The first twelve digits, as the engines' own tools print it; for showing, never for addressing.
     pub fn short(&self) -> &str {
         &self.0[..12]
+    }
+}
+
+impl Serialize for ContainerId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
@@ -135,6 +141,20 @@ pub struct Inspection {
     pub tmpfs: Vec<String>,
     /// Whether its last run ended for want of memory.
     pub out_of_memory: bool,
+    /// What runs in it, where a profile wants to know.
+    pub processes: Processes,
+}
+
+/// The processes of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Processes {
+    /// Nobody asked.
+    #[default]
+    NotAsked,
+    /// Their command lines; those that have ended and wait to be noticed are left out.
+    Listed(Vec<String>),
+    /// The engine did not say.
+    Failed(String),
 }
 
 /// Whether and how the inspect of a container went.
@@ -144,7 +164,7 @@ pub enum Inspected {
     #[default]
     NotNeeded,
     /// The engine answered.
-    Facts(Inspection),
+    Facts(Box<Inspection>),
     /// The engine did not answer, or not intelligibly.
     Failed(String),
 }
@@ -161,18 +181,29 @@ pub struct Container {
     /// The id of the image it was made from.
     pub image_id: String,
     /// Labels, the image's own included.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// What it is doing.
     pub state: ContainerState,
     /// When it was made.
     pub created_at: Timestamp,
     /// What is mounted into it.
-    pub mounts: Vec<Mount>,
+    pub mounts: Arc<[Mount]>,
     /// What the inspect added.
     pub inspected: Inspected,
 }
 
 impl Container {
+    /// Keeps what `known` says in the same words only once. On a host with ten thousand containers a look would otherwise
+    /// hold all of it twice.
+    pub fn share(&mut self, known: &Self) {
+        if self.labels == known.labels {
+            self.labels = Arc::clone(&known.labels);
+        }
+        if self.mounts == known.mounts {
+            self.mounts = Arc::clone(&known.mounts);
+        }
+    }
+
     /// The inspection, if there is one.
     pub fn inspection(&self) -> Option<&Inspection> {
         match &self.inspected {

@@ -29,6 +29,15 @@ pub enum Evidence {
     MoreLiveSessions(usize),
     /// Commands run in it.
     RunningExec(usize),
+    /// Something runs in it that nobody is connected to any more.
+    AtWork {
+        /// How many processes.
+        count: usize,
+        /// The name of one of them; its arguments may be secret.
+        program: String,
+    },
+    /// What runs in it cannot be told.
+    ProcessesUnreadable(String),
     /// Another container runs, as it does only while what this one belongs to is at work.
     CompanionRuns(String),
     /// Sessions claim it, none of them live.
@@ -288,6 +297,7 @@ impl Evidence {
                 | Self::EngineFailed(_)
                 | Self::RowUnreadable(_)
                 | Self::InspectFailed(_)
+                | Self::ProcessesUnreadable(_)
                 | Self::ImageUnverifiable { .. }
                 | Self::LivenessUnclear { .. }
                 | Self::ActivityUnreadable { .. }
@@ -341,10 +351,10 @@ impl fmt::Display for Evidence {
                 }
             }
             Self::MoreLiveSessions(count) => write!(f, "{count} more live {}", plural(*count, "session")),
-            Self::RunningExec(count) => {
-                write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
-            }
-            Self::CompanionRuns(name) => write!(f, "{name} runs, which watches over it"),
+            Self::RunningExec(_)
+            | Self::AtWork { .. }
+            | Self::ProcessesUnreadable(_)
+            | Self::CompanionRuns(_) => self.write_process(f),
             Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
             Self::WithinLifetime { quiet, lifetime } => {
                 write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
@@ -430,6 +440,24 @@ impl fmt::Display for Evidence {
 }
 
 impl Evidence {
+    /// What runs in it, or beside it.
+    fn write_process(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunningExec(count) => {
+                write!(f, "{count} {} running in it (exec)", plural(*count, "command"))
+            }
+            Self::AtWork { count: 1, program } => write!(f, "{program} runs in it in the background"),
+            Self::AtWork { count, program } => {
+                write!(f, "{program} and {} more run in it in the background", count - 1)
+            }
+            Self::ProcessesUnreadable(why) => {
+                write!(f, "whether something runs in it in the background cannot be told: {why}")
+            }
+            Self::CompanionRuns(name) => write!(f, "{name} runs, which watches over it"),
+            _ => Ok(()),
+        }
+    }
+
     /// What shows, or does not show, that an unclaimed container is over.
     fn write_sign(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -3,6 +3,7 @@
 //! This is the checked form. Reading it from TOML, with errors that name the line, is the work of
 //! [`crate::profiles`].
 
+mod labels;
 mod over;
 pub mod record;
 mod store;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use serde::{Serialize, Serializer};
 
-use super::container::{Container, ContainerState};
+use super::container::{Container, ContainerState, Processes};
 use super::session::{LiveRule, Session};
 use super::span::parse_span;
 use super::template::{Field, Template};
@@ -223,6 +224,9 @@ pub struct Profile {
     pub folders: Option<Template>,
     /// Names of containers, as templates: while one of them runs, so does whatever this one belongs to.
     pub companions: Vec<Template>,
+    /// Anchored patterns of the command lines that run in a container at rest. Whatever else runs in it is somebody's work,
+    /// though neither a session nor a command of the engine shows it; without patterns nobody looks.
+    pub at_rest: Vec<Regex>,
     /// What shows that an unclaimed container is over; without it being unclaimed is enough.
     pub over: Option<Over>,
     /// How an outdated configuration is told.
@@ -333,6 +337,26 @@ impl Profile {
         match self.lifetime.label.as_ref().and_then(|key| container.labels.get_key_value(key)) {
             Some((key, text)) => parse_span(text).map_err(|bad| format!("label {key}: {bad}")),
             None => Ok(of_store.or(self.lifetime.default).unwrap_or(fallback)),
+        }
+    }
+
+    /// Whether what runs in this container must be known.
+    pub fn wants_processes(&self, container: &Container) -> bool {
+        !self.at_rest.is_empty() && container.state.holds_processes()
+    }
+
+    /// What runs in a container beyond what runs in it at rest; the error says why that cannot be told.
+    pub fn at_work<'a>(&self, container: &'a Container) -> Result<Vec<&'a str>, &'a str> {
+        if !self.wants_processes(container) {
+            return Ok(Vec::new());
+        }
+        match container.inspection().map(|inspection| &inspection.processes) {
+            Some(Processes::Listed(all)) => {
+                let rests = |command: &str| self.at_rest.iter().any(|pattern| pattern.is_match(command));
+                Ok(all.iter().map(String::as_str).filter(|command| !rests(command)).collect())
+            }
+            Some(Processes::Failed(why)) => Err(why),
+            Some(Processes::NotAsked) | None => Err("the engine was not asked"),
         }
     }
 

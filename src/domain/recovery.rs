@@ -133,7 +133,8 @@ impl Departure {
     pub fn is_ordinary(&self) -> bool {
         /// What a program that obeys a `TERM` ends with.
         const TERMINATED: i64 = 143;
-        !self.out_of_memory && (self.stopped || matches!(self.exit_code, None | Some(0 | TERMINATED)))
+        // A child that starved does not end its container; a stop that somebody asked for does.
+        self.stopped || (!self.out_of_memory && matches!(self.exit_code, None | Some(0 | TERMINATED)))
     }
 }
 
@@ -223,6 +224,8 @@ mod tests {
         let starved = departed(&[Happening::OutOfMemory, Happening::Died(Some(137))]).unwrap();
         assert!(stopped.is_ordinary() && !killed.is_ordinary() && !starved.is_ordinary());
         assert!(departed(&[Happening::Died(Some(0))]).unwrap().is_ordinary());
+        let child = [Happening::OutOfMemory, Happening::Died(Some(137)), Happening::Stopped];
+        assert!(departed(&child).unwrap().is_ordinary(), "something in it starved, and later it was stopped");
         assert_eq!(starved.to_string(), "it ran out of memory (exit code 137)");
         assert_eq!(departed(&[Happening::Died(Some(1)), Happening::Started]), None);
     }

@@ -1,6 +1,6 @@
 //! Facts as they were observed, each kind with its time. Nothing here is judged yet.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,18 @@ pub struct Snapshot {
     pub images: Images,
     /// What is known of the host paths that a verdict depends on.
     pub paths: HashMap<String, PathFact>,
-    /// The names of all containers that run, whoever they belong to.
-    pub running: Arc<HashSet<String>>,
+    /// Which containers there are, whoever they belong to.
+    pub neighbours: Arc<Neighbours>,
+    /// The profiles of systems that are not looked for. Whoever else may own a container is still to be known.
+    pub others: Arc<Vec<Arc<Profile>>>,
     /// The systems looked for, and what their stores said.
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.
     pub drains: HashMap<ContainerId, DrainMark>,
     /// What is remembered of containers that were here, or were put aside.
     pub recalled: Recalled,
+    /// Why our own state cannot say which are marked.
+    pub marks_fault: Option<String>,
     /// By how much the wall clock was seen to jump lately. While this is set, silence proves nothing.
     pub clock_step: Option<Duration>,
 }
@@ -40,6 +44,42 @@ impl Snapshot {
     /// The session stores of all systems.
     pub fn stores(&self) -> impl Iterator<Item = &StoreFacts> {
         self.systems.iter().flat_map(|system| &system.stores)
+    }
+}
+
+/// Which containers there are on the engine, and whether they run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// Whether it runs, by name.
+    pub runs: HashMap<String, bool>,
+    /// Whether there is one of which that cannot be told.
+    pub incomplete: bool,
+}
+
+impl Neighbours {
+    /// Those in a list of the engine.
+    pub fn of(rows: &[Row]) -> Self {
+        let mut neighbours = Self::default();
+        for row in rows {
+            match row {
+                Row::Container(container) => {
+                    let runs = container.state.holds_processes();
+                    neighbours.runs.insert(container.name.clone(), runs);
+                }
+                Row::Unreadable(_) => neighbours.incomplete = true,
+            }
+        }
+        neighbours
+    }
+
+    /// These, and those that did not run and have gone since: they do not run either.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self) -> Self {
+        let gone = earlier.runs.iter().filter(|(_, runs)| !**runs);
+        for (name, _) in gone {
+            self.runs.entry(name.clone()).or_insert(false);
+        }
+        self
     }
 }
 
@@ -52,6 +92,8 @@ pub struct Host {
     pub identity: String,
     /// What it calls itself, such as `Docker 20.10.24`.
     pub engine: Option<String>,
+    /// Whether its socket itself refuses to change anything.
+    pub guarded: bool,
     /// Where an engine was looked for without success, as long as none has answered.
     pub tried: Vec<Tried>,
 }
@@ -211,6 +253,8 @@ pub struct StoreFacts {
     pub path: String,
     /// Whether anything was found there at all.
     pub exists: bool,
+    /// Whether the operator named it. One that was found may be another machine's.
+    pub named: bool,
     /// Which file it was read from, as device and inode. A plan holds only for the file it was made on.
     pub file: Option<(u64, u64)>,
     /// What the wildcards of the path pattern stood for, and `folder`, where it is.

@@ -63,7 +63,7 @@ pub enum Subject {
     /// A container.
     Container(Arc<Container>),
     /// A row that could not be read.
-    Row(UnreadableRow),
+    Row(Box<UnreadableRow>),
 }
 
 impl Subject {

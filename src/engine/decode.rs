@@ -1,7 +1,7 @@
 //! A tolerant reading of the engine's JSON. One row that cannot be read costs that row; a document that cannot be
 //! read is a fault and never an empty list.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::elements::Elements;
 use super::fault::EngineFault;
 use crate::domain::container::{
-    Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Row, UnreadableRow,
+    Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Processes, Row, UnreadableRow,
 };
 
 /// Beyond these a row is an attack or an accident.
@@ -52,12 +53,93 @@ impl From<RawMount> for Mount {
     }
 }
 
-/// Reads `GET /containers/json`.
-pub(super) fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
-    let raw: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    let mut rows: Vec<Row> = raw.iter().map(|raw| row(raw.get())).collect();
-    distrust_repeated_ids(&mut rows);
-    Ok(rows)
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Top {
+    titles: Vec<String>,
+    processes: Option<Vec<Vec<String>>>,
+}
+
+/// Reads the command lines out of `GET /containers/{id}/top`. What has ended and waits to be noticed runs no more.
+pub(super) fn top(body: &[u8]) -> Result<Vec<String>, EngineFault> {
+    let top: Top = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    let strange = || EngineFault::Unintelligible("the processes are not in columns".to_owned());
+    let column = |names: &[&str]| top.titles.iter().position(|title| names.contains(&title.as_str()));
+    let (command, state) = (column(&["CMD", "COMMAND"]).ok_or_else(strange)?, column(&["S", "STATE"]));
+    let mut commands = Vec::new();
+    for mut process in top.processes.unwrap_or_default() {
+        if process.len() != top.titles.len() {
+            return Err(strange());
+        }
+        if state.is_none_or(|state| !process[state].starts_with('Z')) {
+            commands.push(process.swap_remove(command));
+        }
+    }
+    Ok(commands)
+}
+
+/// `GET /containers/json`, read while it arrives. What was known before and is still the same is kept once.
+#[derive(Debug)]
+pub(super) struct ListReader<'a> {
+    elements: Elements,
+    known: HashMap<&'a ContainerId, &'a Arc<Container>>,
+    rows: Vec<Row>,
+    /// How the answer begins, to show what came in place of a list.
+    beginning: Vec<u8>,
+}
+
+impl<'a> ListReader<'a> {
+    pub(super) fn new(known: &'a [Row]) -> Self {
+        let containers = known.iter().filter_map(|row| match row {
+            Row::Container(container) => Some((&container.id, container)),
+            Row::Unreadable(_) => None,
+        });
+        Self {
+            elements: Elements::default(),
+            known: containers.collect(),
+            rows: Vec::with_capacity(known.len()),
+            beginning: Vec::new(),
+        }
+    }
+
+    /// Takes in the next piece.
+    pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), EngineFault> {
+        let room = 60_usize.saturating_sub(self.beginning.len());
+        self.beginning.extend_from_slice(&piece[..piece.len().min(room)]);
+        let Self { elements, known, rows, .. } = self;
+        let taken = elements.take(piece, |element| {
+            // An element that is no JSON puts all of the answer in doubt; one that is not as promised only itself.
+            let raw: &RawValue = serde_json::from_slice(element).map_err(|error| error.to_string())?;
+            rows.push(remembered(row(raw.get()), known));
+            Ok(())
+        });
+        taken.map_err(|problem: String| self.unintelligible(&problem))
+    }
+
+    /// All rows, once everything is taken in.
+    pub(super) fn finish(mut self) -> Result<Vec<Row>, EngineFault> {
+        self.elements.finish().map_err(|malformed| self.unintelligible(&malformed.to_string()))?;
+        distrust_repeated_ids(&mut self.rows);
+        Ok(self.rows)
+    }
+
+    fn unintelligible(&self, problem: &str) -> EngineFault {
+        let beginning = String::from_utf8_lossy(&self.beginning);
+        EngineFault::Unintelligible(format!("{problem}; it begins with `{}`", beginning.trim()))
+    }
+}
+
+fn remembered(row: Row, known: &HashMap<&ContainerId, &Arc<Container>>) -> Row {
+    let Row::Container(mut container) = row else { return row };
+    if let Some(known) = known.get(&container.id) {
+        if container == **known {
+            return Row::Container(Arc::clone(known));
+        }
+        if let Some(container) = Arc::get_mut(&mut container) {
+            container.share(known);
+        }
+    }
+    Row::Container(container)
 }
 
 fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
@@ -65,7 +147,8 @@ fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
     EngineFault::Unintelligible(format!("{error}; it begins with `{}`", beginning.trim()))
 }
 
-fn row(json: &str) -> Row {
+/// Reads one row of a list.
+pub(crate) fn row(json: &str) -> Row {
     let raw: ListRow = match serde_json::from_str(json) {
         Ok(raw) => raw,
         Err(error) => return salvage(json, &error.to_string()),
@@ -85,7 +168,7 @@ fn row(json: &str) -> Row {
             name,
             image: raw.image,
             image_id: raw.image_id,
-            labels,
+            labels: Arc::new(labels),
             state: ContainerState::parse(raw.state.as_deref().unwrap_or_default()),
             created_at,
             mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
@@ -147,7 +230,7 @@ fn distrust_repeated_ids(rows: &mut [Row]) {
             *row = Row::Unreadable(UnreadableRow {
                 id: Some(container.id.clone()),
                 name: Some(container.name.clone()),
-                labels: Some(container.labels.clone()),
+                labels: Some((*container.labels).clone()),
                 problem: "its id stands in several rows".to_owned(),
             });
         }
@@ -202,14 +285,14 @@ struct RawHostConfig {
 }
 
 /// An inspected container and the exec instances the engine knows of, running or not.
-pub(super) struct DecodedInspect {
-    pub(super) container: Container,
+pub(crate) struct DecodedInspect {
+    pub(crate) container: Container,
     pub(super) inspection: Inspection,
     pub(super) exec_ids: Vec<String>,
 }
 
 /// Reads `GET /containers/{id}/json`.
-pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
+pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
     let raw: RawInspect = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
     let id = ContainerId::parse(&raw.id)
         .ok_or_else(|| EngineFault::Unintelligible("the inspected container has no full id".to_owned()))?;
@@ -228,13 +311,14 @@ pub(super) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         // Both engines count from zero again when somebody starts it.
         restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
+        processes: Processes::NotAsked,
     };
     let container = Container {
         id,
         name: raw.name.strip_prefix('/').unwrap_or(&raw.name).to_owned(),
         image: raw.config.image,
         image_id: raw.image,
-        labels: raw.config.labels.unwrap_or_default(),
+        labels: Arc::new(raw.config.labels.unwrap_or_default()),
         state: ContainerState::parse(&raw.state.status),
         created_at,
         mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
@@ -315,6 +399,9 @@ pub(super) fn version(body: &[u8]) -> Result<(String, String), EngineFault> {
 }
 
 #[cfg(test)]
+mod random_input;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -327,6 +414,12 @@ mod tests {
             r#"{{"Id":"{}","Names":["/box-{digit}"],"Image":"i","ImageID":"sha256:1","Labels":{{"a":"b"}},"State":"running","Created":1700000000,"Mounts":[]}}"#,
             id(digit)
         )
+    }
+
+    fn list(body: &[u8]) -> Result<Vec<Row>, EngineFault> {
+        let mut reader = ListReader::new(&[]);
+        body.chunks(7).try_for_each(|piece| reader.take(piece))?;
+        reader.finish()
     }
 
     fn listed(rows: &[String]) -> Vec<Row> {
@@ -371,6 +464,22 @@ mod tests {
     }
 
     #[test]
+    fn what_has_not_changed_is_kept_once() {
+        let before = listed(&[good('a'), good('b')]);
+        let mut reader = ListReader::new(&before);
+        let again = [good('a'), good('b').replace("running", "paused")];
+        reader.take(format!("[{}]", again.join(",")).as_bytes()).unwrap();
+        let after = reader.finish().unwrap();
+        let (Row::Container(a), Row::Container(b)) = (&before[0], &before[1]) else { panic!("{before:?}") };
+        let (Row::Container(a_again), Row::Container(b_again)) = (&after[0], &after[1]) else {
+            panic!("{after:?}")
+        };
+        assert!(Arc::ptr_eq(a, a_again));
+        assert_eq!(b_again.state, ContainerState::Paused);
+        assert!(Arc::ptr_eq(&b.labels, &b_again.labels));
+    }
+
+    #[test]
     fn an_unknown_state_is_kept_as_the_engine_said_it() {
         let rows = listed(&[good('a').replace("running", "stopped")]);
         let Row::Container(container) = &rows[0] else { panic!("{rows:?}") };
@@ -387,7 +496,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_a_fault_and_never_an_empty_list() {
-        for body in ["", "{}", "<html>", "[{\"Id\":", "null", r#"{"message":"boom"}"#] {
+        for body in ["", "{}", "<html>", "[{\"Id\":", "[{]", "[1}]", "null", r#"{"message":"boom"}"#] {
             assert!(list(body.as_bytes()).is_err(), "{body}");
         }
     }

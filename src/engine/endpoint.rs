@@ -177,7 +177,7 @@ pub fn resolve(request: &EndpointRequest, environment: &Environment) -> Result<V
 }
 
 /// The sockets that engines make by themselves: Docker, rootless Docker, Docker Desktop, Podman.
-fn usual_places(environment: &Environment) -> Vec<Endpoint> {
+pub fn usual_places(environment: &Environment) -> Vec<Endpoint> {
     let home = &environment.home;
     let mut places = vec![("default socket", PathBuf::from("/var/run/docker.sock"))];
     if let Some(runtime) = environment.variables.get("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {

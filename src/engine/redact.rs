@@ -4,6 +4,7 @@
 //! elsewhere a value is hidden when its name or its shape is that of a secret. In doubt it is hidden.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
@@ -49,103 +50,180 @@ const TELLING_WORDS: [&str; 9] = ["key", "keys", "auth", "pass", "pwd", "pat", "
 
 /// Takes the secrets out of an inspection, and makes its texts harmless.
 pub(super) fn redact(document: &mut Value) {
-    match document {
-        Value::String(text) => *text = plain(text),
-        Value::Array(items) => items.iter_mut().for_each(redact),
-        Value::Object(members) => {
-            let cleaned = std::mem::take(members).into_iter().map(|(key, mut value)| {
-                match (key.as_str(), &mut value) {
-                    ("Env", Value::Array(variables)) => variables.iter_mut().for_each(redact_variable),
-                    ("Cmd" | "Entrypoint" | "Args" | "Test" | "CreateCommand", Value::Array(words)) => {
-                        redact_words(words);
+    Redactor::for_people().redact(document);
+}
+
+/// How secrets are taken out.
+#[derive(Clone, Debug)]
+pub(crate) struct Redactor {
+    /// Whether texts are made harmless and short too; a program gets them as they are.
+    for_people: bool,
+    /// Labels that are left as they are, for verdicts depend on them.
+    kept_labels: BTreeSet<String>,
+}
+
+impl Redactor {
+    fn for_people() -> Self {
+        Self { for_people: true, kept_labels: BTreeSet::new() }
+    }
+
+    /// For a program: every value keeps its type, and these labels their values.
+    pub(crate) fn for_programs(kept_labels: BTreeSet<String>) -> Self {
+        Self { for_people: false, kept_labels }
+    }
+
+    pub(crate) fn redact(&self, document: &mut Value) {
+        self.redact_below("", document);
+    }
+
+    /// Redacts what stands under `parent`.
+    fn redact_below(&self, parent: &str, document: &mut Value) {
+        match document {
+            Value::String(text) => *text = self.plain(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_below(parent, item)),
+            Value::Object(members) => {
+                let in_labels = matches!(parent, "Labels" | "Attributes");
+                let cleaned = std::mem::take(members).into_iter().map(|(key, mut value)| {
+                    if !(in_labels && self.kept_labels.contains(&key)) {
+                        self.redact_member(&key, &mut value);
                     }
-                    // The path of a network namespace.
-                    ("SandboxKey", value) => redact(value),
-                    (name, value) if is_telling(name) => hide(value),
-                    (_, value) => redact(value),
+                    (self.harmless(&key).into_owned(), value)
+                });
+                *members = cleaned.collect();
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn redact_member(&self, key: &str, value: &mut Value) {
+        match (key, value) {
+            ("Env", Value::Array(variables)) => {
+                for variable in variables {
+                    self.redact_variable(variable);
                 }
-                (clean(&key).into_owned(), value)
-            });
-            *members = cleaned.collect();
+            }
+            (
+                "Cmd" | "Entrypoint" | "Args" | "Test" | "CreateCommand" | "arguments" | "Processes",
+                Value::Array(words),
+            ) => self.redact_words(words),
+            // The path of a network namespace.
+            ("SandboxKey", value) => self.redact_below(key, value),
+            (name, value) if is_telling(name) => self.hide(value),
+            (_, value) => self.redact_below(key, value),
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
 
-/// Hides every text and number below.
-fn hide(value: &mut Value) {
-    match value {
-        Value::Null | Value::Bool(_) => {}
-        Value::String(text) if text.is_empty() => {}
-        Value::String(_) | Value::Number(_) => *value = Value::from(REDACTED),
-        Value::Array(items) => items.iter_mut().for_each(hide),
-        Value::Object(members) => members.values_mut().for_each(hide),
-    }
-}
-
-/// `NAME=value` keeps its name.
-fn redact_variable(variable: &mut Value) {
-    let hidden = match variable.as_str().map(|text| text.split_once('=').unwrap_or((text, ""))) {
-        Some((name, value)) if value.is_empty() || HARMLESS_VARIABLES.contains(&name) => {
-            plain(&format!("{name}={value}"))
+    /// Hides every text and number below.
+    fn hide(&self, value: &mut Value) {
+        match value {
+            Value::Null | Value::Bool(_) => {}
+            Value::String(text) if text.is_empty() => {}
+            Value::Number(_) if !self.for_people => *value = Value::from(0),
+            Value::String(_) | Value::Number(_) => *value = Value::from(REDACTED),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.hide(member)),
         }
-        Some((name, _)) => format!("{}={REDACTED}", clean(name)),
-        None => REDACTED.to_owned(),
-    };
-    *variable = Value::from(hidden);
-}
+    }
 
-/// The words of a command; the one after `--password` is a password.
-fn redact_words(words: &mut [Value]) {
-    let mut after_telling = false;
-    for word in words {
-        let Some(text) = word.as_str() else {
-            redact(word);
-            continue;
+    /// `NAME=value` keeps its name.
+    fn redact_variable(&self, variable: &mut Value) {
+        let hidden = match variable.as_str().map(|text| text.split_once('=').unwrap_or((text, ""))) {
+            Some((name, value)) if value.is_empty() || HARMLESS_VARIABLES.contains(&name) => {
+                self.plain(&format!("{name}={value}"))
+            }
+            Some((name, _)) => format!("{}={REDACTED}", self.harmless(name)),
+            None => REDACTED.to_owned(),
         };
-        let is_flag = text.starts_with('-');
-        let hidden = if after_telling && !is_flag { REDACTED.to_owned() } else { plain(text) };
-        after_telling = is_flag && !text.contains(['=', ' ']) && is_telling(text);
-        *word = Value::from(hidden);
+        *variable = Value::from(hidden);
+    }
+
+    /// The words of a command; the one after `--password` is a password.
+    fn redact_words(&self, words: &mut [Value]) {
+        let mut after_telling = false;
+        for word in words {
+            let text = match word {
+                Value::String(text) => text.as_str(),
+                // The processes of a container are lists of words.
+                Value::Array(words) => {
+                    self.redact_words(words);
+                    continue;
+                }
+                other => {
+                    self.redact(other);
+                    continue;
+                }
+            };
+            let is_flag = text.starts_with('-');
+            let hidden = if after_telling && !is_flag { REDACTED.to_owned() } else { self.plain(text) };
+            after_telling = is_flag && !text.contains(['=', ' ']) && is_telling(text);
+            *word = Value::from(hidden);
+        }
+    }
+
+    fn harmless<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.for_people { clean(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// A text without what has the shape of a secret; for people one harmless line.
+    fn plain(&self, text: &str) -> String {
+        let text = without_secrets(text);
+        if self.for_people { clean(&text).into_owned() } else { text.into_owned() }
     }
 }
 
 /// Whether a name is that of a secret.
 fn is_telling(name: &str) -> bool {
-    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-    TELLING_PARTS.iter().any(|part| letters.contains(part))
-        || words_of(name).iter().any(|word| TELLING_WORDS.contains(&word.as_str()))
+    let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
+    let letters: String = letters.collect();
+    let is_word = |word: &str| TELLING_WORDS.iter().any(|telling| telling.eq_ignore_ascii_case(word));
+    TELLING_PARTS.iter().any(|part| letters.contains(part)) || words_of(name).any(is_word)
 }
 
 /// `sessionKey`, `session-key` and `SESSION_KEY` are `session` and `key`.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+fn words_of(name: &str) -> impl Iterator<Item = &str> {
+    let mut start = 0;
     let mut before = ' ';
-    for c in name.chars() {
-        let begins = c.is_uppercase() && before.is_lowercase();
-        if begins || !c.is_alphanumeric() {
-            words.push(String::new());
-        }
-        if c.is_alphanumeric()
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(c.to_lowercase());
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    for (at, c) in name.char_indices() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && before.is_lowercase()) {
+            ends.push((start, at));
+            start = if c.is_alphanumeric() { at } else { at + c.len_utf8() };
         }
         before = c;
     }
-    words
+    ends.push((start, name.len()));
+    ends.into_iter().map(|(start, end)| &name[start..end])
 }
 
-/// One harmless line without what has the shape of a secret.
-fn plain(text: &str) -> String {
+/// The text without what has the shape of a secret. Most texts show at a glance that they have none, which spares them the
+/// patterns: a list may hold a million texts.
+fn without_secrets(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
-    for (shape, replacement) in SHAPES.iter() {
+    for (signs, shape, replacement) in SHAPES.iter() {
+        if !signs.iter().any(|sign| text.contains(sign)) {
+            continue;
+        }
         if let Cow::Owned(replaced) = shape.replace_all(&text, *replacement) {
             text = Cow::Owned(replaced);
         }
     }
-    let text = [&*ASSIGNMENT, &*FLAG].into_iter().fold(text, hide_after);
-    clean(&text).into_owned()
+    if may_assign(&text) {
+        text = hide_after(text, &ASSIGNMENT);
+    }
+    if text.contains('-') && text.contains(char::is_whitespace) {
+        text = hide_after(text, &FLAG);
+    }
+    text
+}
+
+/// Whether a text may hold `name=value`, `name: value` or `"name":"value"`. Images, digests and addresses have colons of
+/// another kind.
+fn may_assign(text: &str) -> bool {
+    let colon = || {
+        text.contains(['"', '\''])
+            || text.match_indices(':').any(|(at, _)| text[at + 1..].starts_with(char::is_whitespace))
+    };
+    text.contains('=') || (text.contains(':') && colon())
 }
 
 /// Hides what comes after each telling name that `named` finds.
@@ -178,19 +256,28 @@ fn hide_after<'a>(text: Cow<'a, str>, named: &Regex) -> Cow<'a, str> {
     Cow::Owned(hidden)
 }
 
-/// Secrets that show by their shape, wherever they stand.
-static SHAPES: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
-    [
-        (r#"(?i)([a-z][a-z0-9+.-]*://)[^/\s@'"]+@"#, "${1}<redacted>@"),
-        (r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}", "${1}${2}<redacted>"),
-        (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)", REDACTED),
-        (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", REDACTED),
+/// Secrets that show by their shape, wherever they stand, each with the signs of which one must be there.
+static SHAPES: LazyLock<[(&[&str], Regex, &str); 5]> = LazyLock::new(|| {
+    let shapes: [(&[&str], &str, &str); 5] = [
+        (&["://"], r#"(?i)([a-z][a-z0-9+.-]*://)[^/\s@'"]+@"#, "${1}<redacted>@"),
         (
+            &["earer", "EARER", "asic", "ASIC"],
+            r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}",
+            "${1}${2}<redacted>",
+        ),
+        (
+            &["-----BEGIN "],
+            r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)",
+            REDACTED,
+        ),
+        (&["eyJ"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", REDACTED),
+        (
+            &["gh", "glpat-", "sk-", "xox", "AKIA", "ASIA", "AIza", "npm_", "hf_"],
             r"\b(gh[a-z]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|ASIA|AIza|npm_|hf_)[A-Za-z0-9_-]{12,}",
             REDACTED,
         ),
-    ]
-    .map(|(shape, replacement)| (pattern(shape), replacement))
+    ];
+    shapes.map(|(signs, shape, replacement)| (signs, pattern(shape), replacement))
 });
 
 /// `name=value`, `name: value` and `"name":"value"` up to the value, in the middle of a text such as a script.
@@ -301,6 +388,25 @@ mod tests {
             json!({ "Credentials": [{ "a": "b", "n": 7, "on": true, "none": null, "empty": "" }] });
         let expected = json!([{ "a": REDACTED, "n": REDACTED, "on": true, "none": null, "empty": "" }]);
         assert_eq!(redacted(document)["Credentials"], expected);
+    }
+
+    #[test]
+    fn a_program_gets_types_texts_and_the_labels_of_profiles_as_they_are() {
+        let kept = BTreeSet::from(["openclaw.sessionKey".to_owned()]);
+        let mut document = json!({
+            "Labels": { "openclaw.sessionKey": "agent:main", "api-key": "zzz", "odd": "a\u{202e}b" },
+            "Networks": { "auth-net": { "Length": 16, "Name": "x" } },
+            "openclaw.sessionKey": "elsewhere", "Env": ["A=b"],
+            "Processes": [["root", "1", "serve --token abc"]],
+        });
+        Redactor::for_programs(kept).redact(&mut document);
+        let expected = json!({
+            "Labels": { "openclaw.sessionKey": "agent:main", "api-key": REDACTED, "odd": "a\u{202e}b" },
+            "Networks": { "auth-net": { "Length": 0, "Name": REDACTED } },
+            "openclaw.sessionKey": REDACTED, "Env": ["A=<redacted>"],
+            "Processes": [["root", "1", "serve --token <redacted>"]],
+        });
+        assert_eq!(document, expected);
     }
 
     #[test]

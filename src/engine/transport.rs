@@ -91,6 +91,25 @@ impl Transport {
         Ok(self.answer(path_and_query, timeout).await?.into_body())
     }
 
+    /// Fetches a document that is too large to be held, and hands it on as it arrives.
+    pub(super) async fn get_in_pieces(
+        &self,
+        path_and_query: &str,
+        timeout: Duration,
+        mut each: impl FnMut(&[u8]) -> Result<(), EngineFault>,
+    ) -> Result<(), EngineFault> {
+        let fetch = async {
+            let mut body = Limited::new(self.open(path_and_query).await?, LARGEST_ANSWER);
+            while let Some(frame) = body.frame().await {
+                if let Ok(piece) = frame.map_err(|error| broken_off(error.as_ref()))?.into_data() {
+                    each(&piece)?;
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(timeout, fetch).await.map_err(|_| EngineFault::TimedOut(timeout))?
+    }
+
     /// The same, with its headers.
     pub(super) async fn answer(
         &self,
@@ -172,11 +191,14 @@ impl Transport {
 
 async fn whole(body: Incoming) -> Result<Bytes, EngineFault> {
     let body = Limited::new(body, LARGEST_ANSWER).collect().await;
-    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+    Ok(body.map_err(|error| broken_off(error.as_ref()))?.to_bytes())
+}
+
+fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static)) -> EngineFault {
+    match error.downcast_ref::<LengthLimitError>() {
         Some(_) => EngineFault::TooLarge(LARGEST_ANSWER / 1024 / 1024),
-        None => EngineFault::Connection(chain(error.as_ref())),
-    })?;
-    Ok(body.to_bytes())
+        None => EngineFault::Connection(chain(error)),
+    }
 }
 
 /// Finds the system's own error among the causes.

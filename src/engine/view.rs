@@ -24,7 +24,7 @@ use super::decode;
 use super::endpoint::{Attempt, Endpoint};
 use super::fault::EngineFault;
 use super::transport::{Access, Transport};
-use crate::domain::container::{Container, ContainerId, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row};
 use crate::domain::recovery::Happening;
 
 /// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
@@ -47,7 +47,20 @@ use crate::domain::recovery::Happening;
 /// ```compile_fail,E0599
 /// # use sandkeeper::{domain::ContainerId, engine::EngineView};
 /// async fn act(engine: EngineView, id: ContainerId) {
+///     let _ = engine.start(&id).await;
+/// }
+/// ```
+/// ```compile_fail,E0599
+/// # use sandkeeper::{domain::ContainerId, engine::EngineView};
+/// async fn act(engine: EngineView, id: ContainerId) {
 ///     let _ = engine.stop(&id, std::time::Duration::ZERO).await;
+/// }
+/// ```
+/// nor can anything be made of it that does:
+/// ```compile_fail,E0277
+/// # use sandkeeper::engine::{EngineControl, EngineView};
+/// fn act(engine: EngineView) -> EngineControl {
+///     engine.into()
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -64,6 +77,10 @@ pub struct EngineInfo {
     pub product: String,
     /// Its version.
     pub version: String,
+    /// Whether what answers is a [`gate`](crate::gate): then the socket itself refuses to change anything.
+    pub guarded: bool,
+    /// Whether that gate says that it is on the engine's own machine.
+    pub gate_is_beside: bool,
 }
 
 impl fmt::Display for EngineInfo {
@@ -129,8 +146,15 @@ impl EngineView {
     /// What the engine calls itself. Asked for its version, Podman looks through its packages for a third of a second;
     /// either engine tells it with every answer.
     pub async fn info(&self) -> Result<EngineInfo, EngineFault> {
+        let mut guarded = false;
+        let mut gate_is_beside = false;
         let named = match self.transport.answer("/_ping", self.timeout).await {
-            Ok(answer) => answer.headers().get("server").and_then(|name| decode::server(name.to_str().ok()?)),
+            Ok(answer) => {
+                let gate = answer.headers().get(crate::gate::HEADER);
+                guarded = gate.is_some();
+                gate_is_beside = gate.is_some_and(|word| word == crate::gate::BESIDE);
+                answer.headers().get("server").and_then(|name| decode::server(name.to_str().ok()?))
+            }
             // A proxy that lets only some questions pass.
             Err(EngineFault::Status { status: 403..=405, .. }) => None,
             Err(fault) => return Err(fault),
@@ -139,13 +163,20 @@ impl EngineView {
             Some(named) => named,
             None => decode::version(&self.transport.get("/version", self.timeout).await?)?,
         };
-        Ok(EngineInfo { product, version })
+        Ok(EngineInfo { product, version, guarded, gate_is_beside })
     }
 
     /// Every container on the engine, whoever it belongs to.
     pub async fn list(&self) -> Result<Vec<Row>, EngineFault> {
-        let body = self.transport.get("/containers/json?all=true", self.timeout).await?;
-        decode::list(&body)
+        self.list_again(&[]).await
+    }
+
+    /// The same, where an earlier list is at hand: what has not changed since is kept once.
+    pub async fn list_again(&self, known: &[Row]) -> Result<Vec<Row>, EngineFault> {
+        let mut reader = decode::ListReader::new(known);
+        let take = |piece: &[u8]| reader.take(piece);
+        self.transport.get_in_pieces("/containers/json?all=true", self.timeout, take).await?;
+        reader.finish()
     }
 
     /// One container, or `None` when it is gone. The answer's id is compared: an engine that no longer knows an id
@@ -168,8 +199,33 @@ impl EngineView {
         for exec_id in &exec_ids {
             inspection.running_execs += usize::from(self.exec_runs(exec_id).await?);
         }
-        container.inspected = Inspected::Facts(inspection);
+        container.inspected = Inspected::Facts(Box::new(inspection));
         Ok(Some(Arc::new(container)))
+    }
+
+    /// The same container with what runs in it, which costs the engine a process of its own: only for whom it matters.
+    pub async fn with_processes(&self, container: &Arc<Container>) -> Arc<Container> {
+        let mut container = Container::clone(container);
+        if let Inspected::Facts(inspection) = &mut container.inspected {
+            inspection.processes = match self.processes(&container.id).await {
+                Ok(commands) => Processes::Listed(commands),
+                Err(fault) => Processes::Failed(fault.to_string()),
+            };
+        }
+        Arc::new(container)
+    }
+
+    /// The command lines of all that runs in a container.
+    async fn processes(&self, id: &ContainerId) -> Result<Vec<String>, EngineFault> {
+        let ask = async |columns: &str| {
+            let path = format!("/containers/{id}/top?ps_args={columns}");
+            decode::top(&self.transport.get(&path, self.timeout).await?)
+        };
+        // Docker lets the host's `ps` look. Podman takes such words for the `ps` inside, and has others of its own.
+        match ask("-eo%20pid,state,args").await {
+            Err(EngineFault::Status { .. } | EngineFault::Unintelligible(_)) => ask("pid,state,args").await,
+            answer => answer,
+        }
     }
 
     async fn exec_runs(&self, exec_id: &str) -> Result<bool, EngineFault> {

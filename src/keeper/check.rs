@@ -12,11 +12,13 @@ use tokio::sync::{Mutex, Notify};
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::snapshot::{DrainMark, PathFact, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::profile::Match;
+use crate::domain::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
-use crate::watch::{WatchedSystem, paths};
+use crate::watch::place::Place;
+use crate::watch::{self, WatchedSystem, paths};
 
 /// What a check found.
 #[derive(Debug)]
@@ -160,20 +162,37 @@ impl Checker {
             return Finding::Changed("it was started again since".to_owned());
         }
         let paths = self.fresh_paths(&container).await;
-        self.judge(item, planned, container, &around.with_paths(paths))
+        let neighbours = match self.fresh_neighbours(&container).await {
+            Ok(neighbours) => neighbours,
+            Err(fault) => {
+                return Finding::Doubt(format!("the other containers could not be listed: {fault}"));
+            }
+        };
+        self.judge(item, planned, container, &around.with_host(paths, neighbours))
+    }
+
+    /// The other containers, where one of them may watch over this one.
+    async fn fresh_neighbours(&self, container: &Container) -> Result<Option<Neighbours>, EngineFault> {
+        let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
+        let mut watched = profiles.filter(|profile| !profile.companions.is_empty());
+        if !watched.any(|profile| !matches!(profile.recognise(container), Match::Foreign)) {
+            return Ok(None);
+        }
+        Ok(Some(Neighbours::of(&self.engine.list().await?)))
     }
 
     /// What is at the host paths that the verdict on this container depends on.
     async fn fresh_paths(&self, container: &Container) -> HashMap<String, PathFact> {
         let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
-        let address = &self.engine.endpoint().address;
-        paths::look_up(address, profiles, std::iter::once(container), self.patience).await
+        let place = Place::of(&self.engine.endpoint().address).await;
+        paths::look_up(&place, profiles, std::iter::once(container), self.patience).await
     }
 
     async fn inspect(&self, id: &ContainerId) -> Result<Option<Arc<Container>>, EngineFault> {
-        match self.engine.inspect(id).await {
+        let profiles = || self.planned.snapshot().systems.iter().map(|system| &system.profile);
+        match watch::inspect(&self.engine, profiles(), id).await {
             // Podman fails on a container that goes while it is looked at; a second look finds it gone.
-            Err(EngineFault::Status { .. }) => self.engine.inspect(id).await,
+            Err(EngineFault::Status { .. }) => watch::inspect(&self.engine, profiles(), id).await,
             answer => answer,
         }
     }
@@ -244,7 +263,8 @@ impl Checker {
         let mut stores = self.stores.lock().await;
         if stores.began.is_none_or(|began| began < asked) {
             self.waiting.gather(stores.began).await;
-            stores.read(&self.planned, self.patience).await;
+            let place = Place::of(&self.engine.endpoint().address).await;
+            stores.read(&self.planned, place, self.patience).await;
         }
         Arc::clone(&stores.around)
     }
@@ -280,7 +300,7 @@ fn same_files(planned: &[StoreFacts], fresh: &[StoreFacts]) -> Vec<StoreFacts> {
 }
 
 impl FreshStores {
-    async fn read(&mut self, planned: &Arc<Surroundings>, patience: Duration) {
+    async fn read(&mut self, planned: &Arc<Surroundings>, place: Place, patience: Duration) {
         self.began = Some(Instant::now());
         if let Some(mut sets) = self.sets.take() {
             let (known, planned) = (self.facts.clone(), Arc::clone(planned));
@@ -289,7 +309,8 @@ impl FreshStores {
                     Some(set) => set.read_anew(),
                     None => StoreSet::stuck(known),
                 };
-                let facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
+                let mut facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
+                place.cast_doubt(facts.iter_mut().flatten());
                 let around = around(&planned, &facts);
                 (sets, facts, around)
             });

@@ -1,15 +1,17 @@
 //! Moving left-over folders to the trash beside them, and emptying it: each journalled before and after, none through a
 //! link, none outside of its root.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, statat};
+use rustix::io::Errno;
 
 use super::{Keeper, KeeperFault};
-use crate::folders::{Leftover, TRASH, is_plain};
+use crate::folders::{Leftover, Root, TRASH, mounted_below, open_below};
 use crate::state::{ItemRecord, PlanRecord, Step};
 
 /// What came of one folder.
@@ -22,10 +24,17 @@ pub struct FolderOutcome {
 }
 
 impl Keeper {
-    /// Moves each folder to the trash of its root.
-    pub async fn trash(&self, folders: &[Leftover]) -> Result<Vec<FolderOutcome>, KeeperFault> {
+    /// Moves each folder to the trash of its root, unless `needed` says, right before, that somebody needs it.
+    pub async fn trash(
+        &self,
+        folders: &[Leftover],
+        mut needed: impl AsyncFnMut(&Leftover) -> Option<String>,
+    ) -> Result<Vec<FolderOutcome>, KeeperFault> {
         let now = Timestamp::now();
-        let act = |folder: &Leftover| move_to_trash(folder, now).map(Some);
+        let act = async |folder: &Leftover| match needed(folder).await {
+            Some(why) => Err(why),
+            None => move_to_trash(folder, now).map(Some),
+        };
         let name = |folder: &Leftover| (folder.path.clone(), Some(folder.system.to_string()));
         self.each("move to trash", "no container has it mounted", folders, name, act).await
     }
@@ -33,10 +42,10 @@ impl Keeper {
     /// Deletes what is in the trash of a root, for good.
     pub async fn empty_trash(
         &self,
-        root: &Path,
+        root: &Root,
         trashed: &[PathBuf],
     ) -> Result<Vec<FolderOutcome>, KeeperFault> {
-        let act = |path: &PathBuf| delete(root, path).map(|()| None);
+        let act = async |path: &PathBuf| delete(&root.base, &root.path, path).map(|()| None);
         self.each("delete", "it was in the trash", trashed, |path| (path.clone(), None), act).await
     }
 
@@ -46,7 +55,7 @@ impl Keeper {
         reason: &str,
         folders: &[T],
         name: impl Fn(&T) -> (PathBuf, Option<String>),
-        act: impl Fn(&T) -> Result<Option<PathBuf>, String>,
+        mut act: impl AsyncFnMut(&T) -> Result<Option<PathBuf>, String>,
     ) -> Result<Vec<FolderOutcome>, KeeperFault> {
         let plan = PlanRecord { host: self.host.clone(), who: self.who.clone(), intent: "dirs".to_owned() };
         let records = folders.iter().map(|folder| {
@@ -65,7 +74,7 @@ impl Keeper {
         let numbers = self.journal.begin(plan, records.collect()).await?;
         let mut outcomes = Vec::new();
         for (folder, number) in folders.iter().zip(numbers) {
-            let result = act(folder);
+            let result = act(folder).await;
             let line = match &result {
                 Ok(Some(to)) => format!("moved to {}", to.display()),
                 Ok(None) => "deleted".to_owned(),
@@ -78,54 +87,68 @@ impl Keeper {
     }
 }
 
-/// A rename moves what is at the path itself, were it a link by now; so it must still be the folder that was listed.
+/// Moves by the folders that were opened, so that nobody can put a link in the way.
 fn move_to_trash(folder: &Leftover, now: Timestamp) -> Result<PathBuf, String> {
-    let Leftover { root, path, identity, .. } = folder;
-    let name = path.file_name().filter(|_| path.parent() == Some(root) && is_plain(path));
-    let Some(name) = name else { return Err(format!("it is not directly below {}", root.display())) };
-    own_folder(root)?;
-    let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_dir() || (metadata.dev(), metadata.ino()) != *identity {
+    let Leftover { root, base, path, identity, .. } = folder;
+    let name = name_in(root, path)?;
+    let opened = open(base, root)?;
+    let metadata = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| error.to_string())?;
+    let is_folder = FileType::from_raw_mode(metadata.st_mode) == FileType::Directory;
+    if !is_folder || (metadata.st_dev, metadata.st_ino) != *identity {
         return Err("it is another one than was listed".to_owned());
     }
+    mounted_below(path)?;
     let trash = root.join(TRASH);
-    match fs::DirBuilder::new().mode(0o700).create(&trash) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(format!("{} cannot be made: {error}", trash.display()));
-        }
-        _ => own_folder(&trash)?,
+    match mkdirat(&opened, TRASH, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(format!("{} cannot be made: {error}", trash.display())),
     }
-    let place = trash.join(format!("{}.{}", name.to_string_lossy(), now.as_millisecond()));
-    if place.symlink_metadata().is_ok() {
-        return Err(format!("{} is there already", place.display()));
-    }
-    fs::rename(path, &place).map_err(|error| error.to_string())?;
-    Ok(place)
+    let into = open_trash(&opened, &trash)?;
+    let place = format!("{}.{}", name.to_string_lossy(), now.as_millisecond());
+    renameat_with(&opened, name, &into, place.as_str(), RenameFlags::NOREPLACE)
+        .map_err(|error| error.to_string())?;
+    Ok(trash.join(place))
 }
 
-/// Deleting goes into folders and never through links.
-fn delete(root: &Path, path: &Path) -> Result<(), String> {
+/// Deleting goes into folders and never through links, nor into what is mounted there.
+fn delete(base: &Path, root: &Path, path: &Path) -> Result<(), String> {
     let trash = root.join(TRASH);
-    if path.parent() != Some(&trash) || !is_plain(path) {
-        return Err(format!("it is not in {}", trash.display()));
-    }
-    own_folder(root)?;
-    own_folder(&trash)?;
-    let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
-    let deleted = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let name = name_in(&trash, path)?;
+    let opened = open_trash(&open(base, root)?, &trash)?;
+    mounted_below(path)?;
+    let metadata = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| error.to_string())?;
+    // By the folder that was opened, wherever its path leads by now.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(name);
+    let deleted = match FileType::from_raw_mode(metadata.st_mode) {
+        FileType::Directory => fs::remove_dir_all(path),
+        _ => fs::remove_file(path),
+    };
     deleted.map_err(|error| error.to_string())
 }
 
-fn own_folder(path: &Path) -> Result<(), String> {
-    match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(format!("{} is not a folder of its own", path.display())),
-        Err(error) => Err(format!("{}: {error}", path.display())),
+/// The name of what is directly in a folder.
+fn name_in<'a>(folder: &Path, path: &'a Path) -> Result<&'a OsStr, String> {
+    let below = path.strip_prefix(folder).ok().map(|below| below.components().collect::<Vec<_>>());
+    match below.as_deref() {
+        Some([Component::Normal(name)]) => Ok(name),
+        _ => Err(format!("it is not directly in {}", folder.display())),
     }
+}
+
+fn open(base: &Path, root: &Path) -> Result<OwnedFd, String> {
+    open_below(base, root).map_err(|error| format!("{} is not a folder of its own: {error}", root.display()))
+}
+
+fn open_trash(root: &OwnedFd, trash: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(root, TRASH, flags, Mode::empty())
+        .map_err(|error| format!("{} is not a folder of its own: {error}", trash.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::domain::SystemName;
 
@@ -139,6 +162,8 @@ mod tests {
             measured: true,
             changed_at: None,
             kept: None,
+            claimed: None,
+            base: root.parent().unwrap().to_owned(),
             identity: identity.unwrap_or_default(),
         }
     }
@@ -152,6 +177,9 @@ mod tests {
         }
         std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
         std::os::unix::fs::symlink(&root, place.path().join("root-link")).unwrap();
+        fs::create_dir_all(outside.join("root/c")).unwrap();
+        std::os::unix::fs::symlink(&outside, place.path().join("way")).unwrap();
+        let way = place.path().join("way/root");
         let now = Timestamp::now();
         let refused = [
             leftover(&root, &outside),
@@ -160,6 +188,7 @@ mod tests {
             leftover(&root, &root.join("../outside")),
             leftover(&root, &root.join("link")),
             leftover(&place.path().join("root-link"), &place.path().join("root-link/a")),
+            Leftover { base: place.path().to_owned(), ..leftover(&way, &way.join("c")) },
             Leftover { identity: (0, 0), ..leftover(&root, &root.join("a")) },
         ];
         for folder in refused {
@@ -171,11 +200,11 @@ mod tests {
         assert!(moved.join("deep").is_dir() && !root.join("a").exists());
         assert_eq!(moved.parent(), Some(root.join(TRASH).as_path()));
         for path in [&outside, &root, &root.join("link"), &root.join(TRASH)] {
-            assert!(delete(&root, path).is_err(), "{path:?}");
+            assert!(delete(place.path(), &root, path).is_err(), "{path:?}");
         }
         // A link in the trash goes, what it leads to stays.
         std::os::unix::fs::symlink(&outside, moved.join("way-out")).unwrap();
-        delete(&root, &moved).unwrap();
+        delete(place.path(), &root, &moved).unwrap();
         assert!(!moved.exists() && outside.join("b").is_dir());
     }
 

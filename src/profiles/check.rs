@@ -46,6 +46,13 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
     let rules = raw.rules;
     let home = raw.containers.home.as_ref();
     let over = rules.over.as_ref();
+    if let Some(home) = home
+        && !stores.iter().any(|store| matches!(store.kind, StoreKind::Sqlite { .. }))
+    {
+        let what = "tells nothing, for no store is a file that could be in a home";
+        let fix = "leave `[containers.home]` away, or tell installations apart by `instance`";
+        return Err(document.error(home.store.span(), "containers.home", what, fix));
+    }
     Ok(Profile {
         name,
         description: raw.description,
@@ -63,6 +70,11 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
             .companions
             .iter()
             .map(|template| checker.container_template("rules.companions", template, &captures))
+            .collect::<Result<_, _>>()?,
+        at_rest: rules
+            .at_rest
+            .iter()
+            .map(|pattern| checker.pattern("rules.at_rest", pattern))
             .collect::<Result<_, _>>()?,
         over: over.map(|over| checker.over(over, &captures)).transpose()?,
         config_hash: rules.config_hash.map(|RawHash { label, expect }| HashRule {
@@ -323,6 +335,7 @@ impl Checker<'_> {
         let queries = queries.get_ref().iter().map(|query| Query {
             name: query.name.clone(),
             requires: query.requires.clone(),
+            absent: query.absent.clone(),
             sql: query.sql.clone(),
             times: time_format(query.times),
         });

@@ -75,6 +75,8 @@ pub(super) struct RawRules {
     pub(super) lifetime: Option<RawLifetime>,
     pub(super) over: Option<RawOver>,
     #[serde(default)]
+    pub(super) at_rest: Vec<Spanned<String>>,
+    #[serde(default)]
     pub(super) companions: Vec<Spanned<String>>,
     pub(super) folders: Option<RawFolders>,
     pub(super) config_hash: Option<RawHash>,
@@ -234,6 +236,8 @@ pub(super) enum Lost {
 pub(super) struct RawQuery {
     pub(super) name: String,
     pub(super) requires: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    pub(super) absent: Vec<String>,
     pub(super) times: Times,
     pub(super) sql: String,
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::fault::StoreFault;
-use super::locate::{Located, expand, locate, may_exist};
+use super::locate::{Located, captures_of, expand, locate, may_exist};
 use super::set::{NamedStore, faulty, sentence};
 use super::setting::length_in;
 use super::sqlite::{Limits, SqliteReader, fits};
@@ -65,7 +65,8 @@ impl FileStores {
         let mut facts = Vec::new();
         self.named.retain(|named| !belongs_elsewhere(named, &self.queries, part_of(deadline, 4)));
         for path in self.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>() {
-            self.meet(Located { path, captures: BTreeMap::new() });
+            let captures = captures_of(&path, &self.patterns, &self.environment);
+            self.meet(Located { path, captures });
         }
         if self.named.is_empty() {
             for StorePath { pattern, captures } in self.patterns.clone() {
@@ -114,6 +115,7 @@ impl FileStores {
 
     /// Takes a store up, unless another path has led to it already: its sessions would claim everything twice.
     fn meet(&mut self, mut located: Located) {
+        let named = !self.named.is_empty();
         let (rule, queries, limits) = (self.rule, &self.queries, self.limits);
         let real = |path: &Path| path.canonicalize().ok();
         let same = |known: &PathBuf| {
@@ -131,6 +133,7 @@ impl FileStores {
                 rule,
                 path: located.path.display().to_string(),
                 exists: true,
+                named,
                 file: None,
                 captures: located.captures,
                 lifetime: None,

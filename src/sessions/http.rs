@@ -158,13 +158,13 @@ impl HttpReader {
 /// The address to ask: plain HTTP on this machine, unless the operator named another one himself.
 fn place(url: &str, named: bool) -> Result<String, StoreFault> {
     let address = url.trim_end_matches('/');
-    let Some(authority) = address.strip_prefix("http://") else {
+    let uri = address.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("http"));
+    // Whatever stands in front of an `@` only looks like the place that is asked.
+    let plain = uri.filter(|uri| uri.authority().is_some_and(|authority| !authority.as_str().contains('@')));
+    let Some(host) = plain.as_ref().and_then(Uri::host) else {
         return Err(StoreFault::NotSpoken(url.to_owned()));
     };
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split([':', '/']).next().unwrap_or_default(),
-    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if is_here || named { Ok(address.to_owned()) } else { Err(StoreFault::NotHere(url.to_owned())) }
 }
@@ -192,6 +192,14 @@ mod tests {
             assert_eq!(place(elsewhere, false), Err(StoreFault::NotHere(elsewhere.to_owned())));
             assert!(place(elsewhere, true).is_ok(), "{elsewhere}");
         }
-        assert!(place("https://127.0.0.1:3333", true).is_err());
+        for strange in [
+            "https://127.0.0.1:3333",
+            "http://127.0.0.1:3333@example.org",
+            "http://localhost@10.0.0.1",
+            "http://",
+        ] {
+            assert_eq!(place(strange, true), Err(StoreFault::NotSpoken(strange.to_owned())));
+            assert!(place(strange, false).is_err(), "{strange}");
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::fault::StoreFault;
+use crate::domain::profile::StorePath;
 use crate::environment::Environment;
 
 /// A store that a pattern led to.
@@ -42,6 +43,36 @@ pub(super) fn locate(pattern: &str, environment: &Environment) -> Result<Vec<Loc
     let wild = expanded.contains(['*', '{']);
     found.retain(|located| !wild || may_exist(&located.path));
     Ok(found)
+}
+
+/// What a path that was named says by the profile's own patterns: by the one that fits it whole, else by the one of which
+/// most fits its end, wherever it is.
+pub(super) fn captures_of(
+    path: &Path,
+    patterns: &[StorePath],
+    environment: &Environment,
+) -> BTreeMap<String, String> {
+    let mut best = (0, BTreeMap::new());
+    for StorePath { pattern, captures } in patterns {
+        let below = pattern.split_once('/').filter(|(first, _)| first.starts_with(['~', '$']));
+        let forms = [expand(pattern, environment), below.map(|(_, below)| below.to_owned())];
+        for form in forms.into_iter().flatten() {
+            let length = Path::new(&form).components().count();
+            let mut found = captures.clone();
+            if length > best.0 && fits_end(path, &form, &mut found) {
+                best = (length, found);
+            }
+        }
+    }
+    best.1
+}
+
+fn fits_end(path: &Path, pattern: &str, captures: &mut BTreeMap<String, String>) -> bool {
+    let mut names = path.components().rev();
+    Path::new(pattern).components().rev().all(|part| {
+        let text = |part: Component<'_>| part.as_os_str().to_string_lossy().into_owned();
+        names.next().is_some_and(|name| matches_component(&text(part), &text(name), captures))
+    })
 }
 
 /// Whether something is at the path, or nobody can say because a folder above may not be looked into.
@@ -147,6 +178,36 @@ mod tests {
         let found = locate("~/$BASE/x.db", &environment(home.path())).unwrap();
         assert_eq!(found[0].path, home.path().join("base/x.db"));
         assert!(locate("$NOT_SET/x.db", &environment(home.path())).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_named_path_says_what_the_pattern_says_that_fits_most_of_it() {
+        let mut environment = environment(Path::new("/home/ada"));
+        let path = |pattern: &str, profile: Option<&str>| StorePath {
+            pattern: pattern.to_owned(),
+            captures: profile.map(|profile| ("profile".to_owned(), profile.to_owned())).into_iter().collect(),
+        };
+        let patterns = [
+            path("~/.agent/state.db", Some("default")),
+            path("~/.agent/profiles/{profile}/state.db", None),
+            path("$AGENT_HOME/state.db", Some("custom")),
+            path("$AGENT_HOME/profiles/{profile}/state.db", None),
+        ];
+        let told = |path: &str, environment: &Environment| {
+            captures_of(Path::new(path), &patterns, environment).get("profile").cloned()
+        };
+        for (path, profile) in [
+            ("/home/ada/.agent/state.db", "default"),
+            ("/home/bob/.agent/state.db", "default"),
+            ("/home/bob/.agent/profiles/work/state.db", "work"),
+            ("/srv/agent/state.db", "custom"),
+            ("/srv/agent/profiles/work/state.db", "work"),
+        ] {
+            assert_eq!(told(path, &environment).as_deref(), Some(profile), "{path}");
+        }
+        assert_eq!(told("/srv/agent/other.db", &environment), None);
+        environment.variables.insert("AGENT_HOME".into(), "/srv/.agent".into());
+        assert_eq!(told("/srv/.agent/state.db", &environment).as_deref(), Some("custom"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! All stores of one system: its database files, and the application itself where it must be asked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -28,9 +28,14 @@ pub struct NamedStore {
 impl NamedStore {
     /// The address of an application, if that is what was named.
     fn url(&self) -> Option<String> {
-        let text = self.path.to_string_lossy();
-        (text.starts_with("http://") || text.starts_with("https://")).then(|| text.into_owned())
+        is_url(&self.path).then(|| self.path.to_string_lossy().into_owned())
     }
+}
+
+/// Whether what was named as a store is the address of an application.
+pub fn is_url(store: &Path) -> bool {
+    let text = store.to_string_lossy();
+    text.starts_with("http://") || text.starts_with("https://")
 }
 
 /// The stores of one system.
@@ -82,7 +87,8 @@ impl StoreSet {
                     set.applications.extend(places.into_iter().map(|place| {
                         let reader = HttpReader::new(http.clone(), place, key.clone(), limits);
                         let facts = faulty(rule, reader.url(), &StoreFault::NoneFound);
-                        let facts = StoreFacts { sessions: Reading::default(), ..facts };
+                        let facts =
+                            StoreFacts { sessions: Reading::default(), named: reader.is_named(), ..facts };
                         Application { wanted: reader.is_named(), reader, facts }
                     }));
                 }
@@ -186,6 +192,7 @@ pub(super) fn faulty(rule: usize, path: &str, fault: &StoreFault) -> StoreFacts 
         rule,
         path: path.to_owned(),
         exists: !matches!(fault, StoreFault::NoneFound),
+        named: false,
         file: None,
         captures: BTreeMap::new(),
         lifetime: None,

@@ -1,5 +1,5 @@
 //! One length of time out of an application's own configuration file. Enough of YAML to find a plain value under plain
-//! keys; whatever is written in a way this does not understand is a fault, never a default.
+//! keys; whatever else stands where the value, or a key that leads to it, could be is a fault, never a default.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -74,6 +74,11 @@ fn in_yaml(text: &str, keys: &[&str]) -> Result<Option<String>, String> {
     // The keys that lead to the line at hand, each with its indentation.
     let mut above: Vec<(usize, &str)> = Vec::new();
     let mut found = None;
+    // The indentation of a key whose value may follow on lines of its own.
+    let mut bare = None;
+    if text.starts_with('\u{feff}') {
+        return Err("it begins with a byte order mark, which is not understood here".to_owned());
+    }
     for (number, line) in text.lines().enumerate() {
         let content = line.trim_start();
         let strange = |what: &str| Err(format!("line {}: {what} is not understood here", number + 1));
@@ -82,12 +87,20 @@ fn in_yaml(text: &str, keys: &[&str]) -> Result<Option<String>, String> {
         }
         let indent = line.len() - content.len();
         above.retain(|(outer, _)| *outer < indent);
+        if bare.take().is_some_and(|outer| outer < indent) {
+            return strange("a value on a line of its own");
+        }
+        // Where the next key could stand, so could something that brings it along.
+        let is_level = above.len() < keys.len()
+            && above.iter().map(|(_, key)| *key).eq(keys[..above.len()].iter().copied());
+        if is_level && (content.starts_with(['{', '[', '?', '*', '&', '!', '%']) || content.starts_with("<<"))
+        {
+            return strange("what is not a plain key");
+        }
         let Some((key, value)) = content.split_once(':') else { continue };
         let key = key.trim().trim_matches(['"', '\'']);
         let depth = above.len();
-        let on_the_way = depth < keys.len()
-            && above.iter().map(|(_, key)| *key).eq(keys[..depth].iter().copied())
-            && key == keys[depth];
+        let on_the_way = is_level && key == keys[depth];
         above.push((indent, key));
         if !on_the_way {
             continue;
@@ -99,6 +112,9 @@ fn in_yaml(text: &str, keys: &[&str]) -> Result<Option<String>, String> {
         let is_last = depth + 1 == keys.len();
         if value.starts_with(['{', '[', '&', '*', '|', '>', '!']) {
             return strange("a value that is not plain");
+        }
+        if is_last && (value.is_empty() || value.starts_with('#')) {
+            bare = Some(indent);
         }
         if is_last && found.replace(value).is_some() {
             return strange("a key that stands there twice");
@@ -151,6 +167,13 @@ mod tests {
             "terminal:\n  lifetime_seconds: 0\n",
             "terminal:\n  lifetime_seconds: -1\n",
             "terminal:\n  lifetime_seconds: [1]\n",
+            "{terminal: {lifetime_seconds: 86400}}\n",
+            "terminal:\n  {lifetime_seconds: 86400}\n",
+            "d: &d\n  lifetime_seconds: 86400\nterminal:\n  <<: *d\n",
+            "<<: *d\n",
+            "? terminal\n: lifetime_seconds: 86400\n",
+            "terminal:\n  lifetime_seconds:\n    86400\n",
+            "\u{feff}terminal:\n  lifetime_seconds: 86400\n",
         ] {
             assert!(told("config.yaml", text).is_err(), "{text}");
         }

@@ -13,6 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 
 use super::fault::StoreFault;
+use super::known::Known;
 use super::time::moment;
 use crate::domain::Session;
 use crate::domain::profile::Query;
@@ -63,6 +64,8 @@ struct Open {
     identity: Identity,
     /// The data version and the answer that was read at it.
     last: Option<(i64, Answer)>,
+    /// What the last reading found, whether or not it keeps.
+    known: Arc<Vec<Arc<Session>>>,
 }
 
 /// Which file a path leads to.
@@ -111,7 +114,7 @@ impl SqliteReader {
         }
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => Open { connection: connect(&self.path)?, identity, last: None },
+            None => Open { connection: connect(&self.path)?, identity, last: None, known: Arc::default() },
         };
         patience(&open.connection, time)?;
         open.connection
@@ -209,10 +212,11 @@ fn query(open: &mut Open, queries: &[Query], rows: usize) -> Result<Answer, Stor
     let query = schema.first_fit(queries)?;
     let mut statement = transaction.prepare(&query.sql).map_err(|error| explain(&error))?;
     let depends_on_time = bind_now(&mut statement).map_err(|error| explain(&error))?;
-    let sessions = read_rows(&mut statement, query, rows)?;
+    let sessions = read_rows(&mut statement, query, rows, Known::new(&open.known))?;
     drop(statement);
     transaction.commit().map_err(|error| explain(&error))?;
     let answer = Answer { sessions: Arc::new(sessions), variant: query.name.clone() };
+    open.known = Arc::clone(&answer.sessions);
     open.last = (!depends_on_time).then(|| (version, answer.clone()));
     Ok(answer)
 }
@@ -255,10 +259,13 @@ impl Schema {
         let mut explanation = Vec::new();
         for query in queries {
             let missing = self.missing(query);
-            if missing.is_empty() {
-                return Ok(query);
-            }
-            explanation.push(format!("`{}` misses {}", query.name, missing.join(", ")));
+            let unread = query.absent.iter().find(|table| self.0.contains_key(*table));
+            let lacks = match unread {
+                Some(table) => format!("does not read table {table}"),
+                None if missing.is_empty() => return Ok(query),
+                None => format!("misses {}", missing.join(", ")),
+            };
+            explanation.push(format!("`{}` {lacks}", query.name));
         }
         Err(StoreFault::SchemaUnknown(explanation.join("; ")))
     }
@@ -286,6 +293,7 @@ fn read_rows(
     statement: &mut Statement<'_>,
     query: &Query,
     limit: usize,
+    mut known: Known<'_>,
 ) -> Result<Vec<Arc<Session>>, StoreFault> {
     let position = COLUMNS.map(|column| statement.column_names().position(|name| name == column));
     let [id, workspace, container, title, started_at, last_activity_at, ended_at, live] = position;
@@ -301,7 +309,7 @@ fn read_rows(
         };
         let id = key("id", value(id)?)?
             .ok_or_else(|| StoreFault::BadRow(format!("row {} has no id", sessions.len() + 1)))?;
-        sessions.push(Arc::new(Session {
+        sessions.push(known.keep(Session {
             workspace: key("workspace", value(workspace)?)?,
             container: key("container", value(container)?)?,
             title: shown_text(value(title)?),
@@ -318,6 +326,7 @@ fn read_rows(
             id,
         }));
     }
+    sessions.shrink_to_fit();
     Ok(sessions)
 }
 

@@ -60,6 +60,9 @@ fn shown(value: ValueRef<'_>) -> String {
 }
 
 #[cfg(test)]
+mod random_input;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -81,7 +81,7 @@ impl Facts {
         Self {
             image: container.image_reference().to_owned(),
             image_id: container.image_id.clone(),
-            labels: container.labels.clone(),
+            labels: (*container.labels).clone(),
             mounts: mounts
                 .map(|mount| (mount.kind.clone(), mount.source.clone(), mount.target.clone()))
                 .collect(),
@@ -96,7 +96,7 @@ impl Facts {
             name,
             image: self.image,
             image_id: self.image_id,
-            labels: self.labels,
+            labels: Arc::new(self.labels),
             state: ContainerState::Exited,
             created_at: self.created_at,
             mounts: mounts.map(|(kind, source, target)| Mount { kind, source, target }).collect(),
@@ -128,7 +128,7 @@ impl State {
         written.map_err(|error| self.fault(&error))
     }
 
-    /// Forgets every spec of a host, or of all of them: whoever does not want to be recorded is not.
+    /// Forgets how every container was made, on every host.
     pub fn forget_specs(&self) -> Result<usize, StateFault> {
         let forgotten = self.connection.execute("UPDATE specs SET spec = NULL WHERE spec IS NOT NULL", []);
         forgotten.map_err(|error| self.fault(&error))

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::filter::{Candidate, Filter};
 use super::usage::Usages;
+use crate::domain::evidence::Evidence;
 use crate::domain::verdict::{Lost, Subject, Verdict};
 use crate::domain::{ContainerId, Status, Verdicts};
 
@@ -37,7 +38,7 @@ pub struct Row {
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A workspace.
-    Workspace(Group),
+    Workspace(Box<Group>),
     /// A container: its place among the verdicts.
     Container(usize),
     /// A lost session: its place among the lost.
@@ -55,6 +56,8 @@ pub struct Group {
     pub up: usize,
     /// How many sessions are live in them.
     pub live: usize,
+    /// Whether something that could have named more of them could not be read.
+    pub unread: bool,
     /// The newest sign of use of any of them.
     pub quiet_since: Option<Timestamp>,
     /// When the oldest of them was made.
@@ -285,7 +288,7 @@ impl List {
                 }
             }
             let folded = group.folded;
-            rows.push(Row { key: Key::Workspace(name), content: Content::Workspace(group) });
+            rows.push(Row { key: Key::Workspace(name), content: Content::Workspace(Box::new(group)) });
             if !folded {
                 rows.extend(contents.into_iter().map(|content| row(verdicts, content)));
             }
@@ -412,6 +415,7 @@ impl Group {
         self.worsen(verdict.status);
         self.containers += 1;
         self.live += verdict.claims.live;
+        self.unread |= verdict.evidence.iter().any(Evidence::is_unavailability);
         self.quiet_since = self.quiet_since.max(verdict.quiet_since);
         self.members.extend(verdict.subject.id().cloned());
         if let Some(container) = verdict.subject.container() {

@@ -232,6 +232,9 @@ impl Model {
                 }
             }
         }
+        if let Some(why) = &snapshot.marks_fault {
+            problems.push(format!("eviction marks: {why}"));
+        }
         if let Some(step) = snapshot.clock_step {
             problems.push(format!(
                 "the clock jumped by {}: silence proves nothing for now",

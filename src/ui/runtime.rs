@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crossterm::event::{Event, KeyEventKind, MouseButton, MouseEventKind};
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use jiff::Timestamp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -69,7 +69,7 @@ where
     let (messages, inbox) = mpsc::channel(1024);
     let tasks = TaskTracker::new();
     let stop = CancellationToken::new();
-    judge::spawn(&world, &tasks, &stop, messages.clone());
+    judge::spawn(&world, &tasks, &stop, messages.clone())?;
     record::spawn(&world, &tasks, &stop);
     let memory = Memory::begin(&world, &tasks, messages.clone());
     let work = CancellationToken::new();
@@ -100,12 +100,13 @@ struct Runner {
     over: bool,
 }
 
-/// Signals that end the program, and the one that says that it was away.
+/// Signals that end the program, the one that says that it was away, and the one that says that its window changed.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
     continued: Signal,
+    resized: Signal,
 }
 
 impl Signals {
@@ -117,6 +118,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
             continued: signal(SignalKind::from_raw(CONTINUE))?,
+            resized: signal(SignalKind::window_change())?,
         })
     }
 }
@@ -143,11 +145,8 @@ impl Runner {
         while !self.over {
             let frame_due = last_frame + self.world.frame_floor;
             if dirty && Instant::now() >= frame_due {
-                if unseen_plan(model) && screen.surface().discard_typed() {
-                    screen.forget();
-                    if let Ok(size) = screen.surface().size() {
-                        self.take(screen, model, Message::Resize { width: size.width, height: size.height });
-                    }
+                if unseen_plan(model) {
+                    discard_typed(screen.surface(), &mut input).await;
                 }
                 let drawn =
                     screen.draw((model.width, model.height), |area, buffer| view(model, area, buffer));
@@ -163,11 +162,6 @@ impl Runner {
             let message = tokio::select! {
                 biased;
                 event = input.next(), if input_open => if let Some(Ok(event)) = event {
-                    if matches!(event, Event::Resize(..)) {
-                        // Back to the size it had, too: what was cut off in between is gone.
-                        screen.forget();
-                        rest = Some(Instant::now() + REST_AFTER_RESIZE);
-                    }
                     heard(event)
                 } else {
                     // A terminal that cannot be read any more is gone.
@@ -178,6 +172,13 @@ impl Runner {
                 _ = signals.interrupt.recv() => Some(Message::AskedToEnd),
                 _ = signals.terminate.recv() => Some(Message::AskedToEnd),
                 _ = signals.hang_up.recv() => Some(Message::HungUp),
+                _ = signals.resized.recv() => {
+                    // Back to the size it had, too: what was cut off in between is gone.
+                    screen.forget();
+                    rest = Some(Instant::now() + REST_AFTER_RESIZE);
+                    let size = screen.surface().size().ok();
+                    size.map(|size| Message::Resize { width: size.width, height: size.height })
+                }
                 _ = signals.continued.recv() => {
                     // A terminal that hangs up says this as well. It cannot be taken again, and what is in flight is
                     // still finished.
@@ -260,7 +261,6 @@ fn heard(event: Event) -> Option<Message> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => Some(Message::Key(key)),
         Event::Paste(text) => Some(Message::Paste(text)),
-        Event::Resize(width, height) => Some(Message::Resize { width, height }),
         Event::Mouse(mouse) => match mouse.kind {
             MouseEventKind::Down(MouseButton::Left) => {
                 Some(Message::Click { column: mouse.column, row: mouse.row })
@@ -269,8 +269,23 @@ fn heard(event: Event) -> Option<Message> {
             MouseEventKind::ScrollUp => Some(Message::Wheel(-3)),
             _ => None,
         },
-        Event::Key(_) | Event::FocusGained | Event::FocusLost => None,
+        // Changes of size are told by their signal: input may be waiting in the middle of a key just then.
+        Event::Key(_) | Event::FocusGained | Event::FocusLost | Event::Resize(..) => None,
     }
+}
+
+/// Forgets what was typed up to now.
+async fn discard_typed<S, E>(surface: &S, input: &mut E)
+where
+    S: Surface,
+    E: Stream<Item = io::Result<Event>> + Unpin,
+{
+    // What is typed is read by another thread, which may need a moment.
+    let patience = Instant::now() + REST;
+    while surface.has_unread() && Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    while let Some(Some(_)) = input.next().now_or_never() {}
 }
 
 /// Whether a plan is about to be seen for the first time. What was typed before that was not meant for it.

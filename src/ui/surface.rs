@@ -18,8 +18,8 @@ pub trait Surface: Backend {
     fn resume(&mut self) -> io::Result<()>;
     /// Listens to the mouse, or does not.
     fn mouse(&mut self, on: bool) -> io::Result<()>;
-    /// Forgets what was typed and has not been read yet; says whether the size may have changed meanwhile.
-    fn discard_typed(&mut self) -> bool;
+    /// Whether something was typed that nobody has read yet.
+    fn has_unread(&self) -> bool;
     /// Whether nobody can look any more.
     fn is_gone(&self) -> bool;
 }
@@ -41,7 +41,7 @@ impl Surface for TestBackend {
         Ok(())
     }
 
-    fn discard_typed(&mut self) -> bool {
+    fn has_unread(&self) -> bool {
         false
     }
 

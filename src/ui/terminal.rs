@@ -2,11 +2,10 @@
 
 use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
 };
 use crossterm::style::ResetColor;
 use crossterm::terminal::{
@@ -18,6 +17,7 @@ use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::surface::Surface;
@@ -97,19 +97,14 @@ impl Surface for Terminal {
         }
     }
 
-    fn discard_typed(&mut self) -> bool {
-        let mut resized = false;
-        while crossterm::event::poll(Duration::ZERO).unwrap_or(false) {
-            match crossterm::event::read() {
-                Ok(Event::Resize(..)) => resized = true,
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-        resized
+    fn has_unread(&self) -> bool {
+        ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
     }
 
     fn is_gone(&self) -> bool {
+        if !TAKEN.load(Ordering::SeqCst) {
+            return true;
+        }
         let input = io::stdin();
         let mut watched = [PollFd::new(&input, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -127,6 +122,10 @@ impl Backend for Terminal {
     where
         I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
+        if !TAKEN.load(Ordering::SeqCst) {
+            // Something panicked and gave the terminal back. It is not ours to draw on any more.
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         // A terminal that knows this shows whole frames only; the others ignore it.
         queue!(self.backend, BeginSynchronizedUpdate)?;
         self.backend.draw(content)?;

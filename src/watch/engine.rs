@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use super::images::{ImageCache, is_image_id};
+use super::place::Place;
 use super::{Backoff, Cadence, paths};
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::recovery::{Departure, Happening};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
-use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineView};
+use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineInfo, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Running containers are inspected again after this long even if no event spoke of them.
@@ -31,6 +32,8 @@ pub struct EngineFacts {
     pub host: Host,
     /// Where it answers; `None` until it has.
     pub endpoint: Option<Endpoint>,
+    /// Where its files are.
+    pub(super) place: Place,
     /// Its containers.
     pub rows: Reading<Vec<Row>>,
     /// Its images.
@@ -54,17 +57,6 @@ impl EngineFacts {
         if let Some(departure) = Departure::after(known, happening, at) {
             self.departures.insert(id, departure);
         }
-    }
-
-    /// The names of all containers that run.
-    pub(super) fn running(&self) -> Arc<HashSet<String>> {
-        let running = self.rows.value.iter().filter_map(|row| match row {
-            Row::Container(container) if container.state == ContainerState::Running => {
-                Some(container.name.clone())
-            }
-            _ => None,
-        });
-        Arc::new(running.collect())
     }
 
     /// Whether a container of this system whose name fits is on the engine.
@@ -152,7 +144,8 @@ impl EngineWatcher {
     ) -> Result<(Vec<Row>, Images, HashMap<String, PathFact>), String> {
         let engine = self.connect(deadline).await?;
         let sentence = |fault: EngineFault| format!("{fault}; {}", fault.hint());
-        let mut rows = engine.within(remaining(deadline)).list().await.map_err(sentence)?;
+        let mut rows =
+            engine.within(remaining(deadline)).list_again(&self.facts.rows.value).await.map_err(sentence)?;
         let before = self.facts.rows.value.len();
         if rows.is_empty() && before > 0 && std::mem::take(&mut self.distrust_emptiness) {
             return Err(format!(
@@ -165,8 +158,8 @@ impl EngineWatcher {
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
         let ours = self.ours(&rows);
         let containers = || ours.iter().map(|(_, container)| container.as_ref());
-        let address = &engine.endpoint().address;
-        let paths = paths::look_up(address, self.profiles.iter(), containers(), remaining(deadline) / 2);
+        let place = &self.facts.place;
+        let paths = paths::look_up(place, self.profiles.iter(), containers(), remaining(deadline) / 2);
         let images = self.images.look_up(&engine, deadline, containers());
         let (images, paths) = tokio::join!(images, paths);
         Ok((rows, images, paths))
@@ -179,8 +172,14 @@ impl EngineWatcher {
         match EngineView::first_that_answers(&self.endpoints, remaining(deadline)).await {
             Ok((engine, info)) => {
                 self.attempts.clear();
-                self.facts.host = host(&engine.endpoint().address, Some(info.to_string()));
+                self.facts.host = host(&engine.endpoint().address, Some(&info));
                 self.facts.endpoint = Some(engine.endpoint().clone());
+                let address = &engine.endpoint().address;
+                self.facts.place = if info.gate_is_beside {
+                    Place::behind_gate(address).await
+                } else {
+                    Place::of(address).await
+                };
                 self.connected = Some(engine.clone());
                 // Another engine that answers while this one is down would look like this one with all containers gone.
                 self.endpoints = vec![engine.endpoint().clone()];
@@ -232,16 +231,20 @@ impl EngineWatcher {
                 _ => questions.push((index, listed)),
             }
         }
+        let profiles = &self.profiles;
         let answers = questions.into_iter().map(|(index, listed)| {
             let engine = engine.within(remaining(deadline));
-            async move { (index, engine.inspect(&listed.id).await, listed) }
+            async move { (index, inspect(&engine, profiles.iter(), &listed.id).await, listed) }
         });
         let answers: Vec<_> =
             futures_util::stream::iter(answers).buffer_unordered(QUESTIONS_AT_ONCE).collect().await;
         let mut gone = HashSet::new();
         for (index, answer, listed) in answers {
             match answer {
-                Ok(Some(inspected)) => {
+                Ok(Some(mut inspected)) => {
+                    if let Some(inspected) = Arc::get_mut(&mut inspected) {
+                        inspected.share(&listed);
+                    }
                     known.insert(listed.id.clone(), (Instant::now(), Arc::clone(&inspected)));
                     rows[index] = Row::Container(inspected);
                 }
@@ -358,8 +361,30 @@ impl EngineWatcher {
     }
 }
 
-fn host(address: &Address, engine: Option<String>) -> Host {
-    Host { endpoint: address.to_string(), identity: address.identity(), engine, tried: Vec::new() }
+/// Inspects a container, and looks at what runs in it where its system's verdicts depend on that. A command that runs
+/// in it says enough.
+pub(crate) async fn inspect(
+    engine: &EngineView,
+    profiles: impl Iterator<Item = &Arc<Profile>>,
+    id: &ContainerId,
+) -> Result<Option<Arc<Container>>, EngineFault> {
+    let Some(container) = engine.inspect(id).await? else { return Ok(None) };
+    let is_quiet = container.inspection().is_some_and(|inspection| inspection.running_execs == 0);
+    let mut wanting = profiles.filter(|profile| !matches!(profile.recognise(&container), Match::Foreign));
+    if is_quiet && wanting.any(|profile| profile.wants_processes(&container)) {
+        return Ok(Some(engine.with_processes(&container).await));
+    }
+    Ok(Some(container))
+}
+
+fn host(address: &Address, engine: Option<&EngineInfo>) -> Host {
+    Host {
+        endpoint: address.to_string(),
+        identity: address.identity(),
+        engine: engine.map(ToString::to_string),
+        guarded: engine.is_some_and(|engine| engine.guarded),
+        tried: Vec::new(),
+    }
 }
 
 fn tried_at(attempt: &Attempt) -> Tried {

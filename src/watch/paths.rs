@@ -1,23 +1,23 @@
 //! Host paths that verdicts depend on: a scan whose folder is gone is over. Only what the engine itself would see counts,
 //! and only where everything around the path can be seen: a disk that is not mounted looks like a folder that is gone.
+//! Where the engine's files are is told by [`super::place`].
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixStream;
-
+use super::place::Place;
 use crate::domain::Container;
 use crate::domain::profile::{Match, Profile};
 use crate::domain::snapshot::PathFact;
-use crate::engine::Address;
 
 /// What is at the paths on which the verdicts on these containers depend.
 pub(crate) async fn look_up<'a>(
-    address: &Address,
+    place: &Place,
     profiles: impl Iterator<Item = &'a Arc<Profile>> + Clone,
     containers: impl Iterator<Item = &'a Container>,
     patience: Duration,
@@ -37,48 +37,22 @@ pub(crate) async fn look_up<'a>(
         let unsure = PathFact::Unsure(why.to_owned());
         paths.iter().map(|path| (path.clone(), unsure.clone())).collect()
     };
-    let look = async {
-        let root = match root_of(address).await {
-            Ok(root) => root,
-            Err(why) => return all(why),
+    if let Err(why) = place.root() {
+        return all(why);
+    }
+    let (asked, place) = (paths.clone(), place.clone());
+    let look = tokio::task::spawn_blocking(move || {
+        let told = |path: &String| match place.root() {
+            Ok(root) => fact(root, path),
+            Err(why) => PathFact::Unsure(why.to_owned()),
         };
-        let asked = paths.clone();
-        let look = tokio::task::spawn_blocking(move || {
-            asked.into_iter().map(|path| (path.clone(), fact(&root, &path))).collect()
-        });
-        look.await.unwrap_or_else(|_| all("the look at it failed"))
-    };
+        asked.iter().map(|path| (path.clone(), told(path))).collect()
+    });
     // A dead network disk must not hold up everything else.
-    tokio::time::timeout(patience, look).await.unwrap_or_else(|_| all("the disk did not answer in time"))
-}
-
-/// Where the engine's own files begin, seen from here.
-async fn root_of(address: &Address) -> Result<PathBuf, &'static str> {
-    let Address::Unix(socket) = address else {
-        return Err("the engine is reached over the network, and its files are not");
-    };
-    let peer = UnixStream::connect(socket).await.and_then(|stream| stream.peer_cred());
-    match peer.map(|peer| peer.pid()) {
-        Ok(Some(pid)) if pid > 0 => {
-            // Only root may look through another process's eyes; for others the engine's host is this one.
-            let root = PathBuf::from(format!("/proc/{pid}/root"));
-            Ok(if root.read_dir().is_ok() { root } else { PathBuf::from("/") })
-        }
-        // A process that this namespace does not know has files that it does not know either.
-        Ok(_) => Err("the engine runs outside of this container, and its files are not seen from here"),
-        Err(_) => Err("the engine's socket did not answer"),
+    match tokio::time::timeout(patience, look).await {
+        Ok(facts) => facts.unwrap_or_else(|_| all("the look at it failed")),
+        Err(_) => all("the disk did not answer in time"),
     }
-}
-
-/// Whether a path leads to the same folder for the engine as for us; the error says why that cannot be told.
-pub(crate) async fn is_shared(address: &Address, path: &Path) -> Result<(), String> {
-    let root = root_of(address).await?;
-    let theirs = root.join(path.strip_prefix("/").unwrap_or(path));
-    let identity = |path: &Path| path.symlink_metadata().map(|found| (found.dev(), found.ino())).ok();
-    if identity(&theirs) == identity(path) {
-        return Ok(());
-    }
-    Err(format!("{} is another folder for the engine than it is here", path.display()))
 }
 
 fn fact(root: &Path, path: &str) -> PathFact {
@@ -88,13 +62,34 @@ fn fact(root: &Path, path: &str) -> PathFact {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return PathFact::Unsure(error.to_string()),
     }
-    match seen.parent().map(Path::read_dir) {
-        Some(Ok(mut around)) => match around.next() {
-            Some(Ok(_)) => PathFact::Gone,
-            _ => PathFact::Unsure("the folder around it is empty, as where a disk is not mounted".to_owned()),
-        },
-        _ => PathFact::Unsure("the folder around it cannot be seen either".to_owned()),
+    let Some(Ok(around)) = seen.parent().map(Path::read_dir) else {
+        return PathFact::Unsure("the folder around it cannot be seen either".to_owned());
+    };
+    if !around.filter_map(Result::ok).any(|entry| is_somebodys(&entry)) {
+        return PathFact::Unsure("the folder around it is empty, as where a disk is not mounted".to_owned());
     }
+    if MOUNTED
+        .iter()
+        .any(|place| path.starts_with(place) && same_disk(&root.join(place.trim_matches('/')), &seen))
+    {
+        return PathFact::Unsure("it was on a disk that need not be mounted".to_owned());
+    }
+    PathFact::Gone
+}
+
+/// Where disks come and go.
+const MOUNTED: [&str; 5] = ["/media/", "/mnt/", "/run/media/", "/Volumes/", "/net/"];
+
+/// Whether an entry shows that a folder is what it should be. An encrypted home that is locked holds links and hidden files.
+fn is_somebodys(entry: &DirEntry) -> bool {
+    let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    !is_link && !entry.file_name().as_encoded_bytes().starts_with(b".")
+}
+
+/// Whether nothing is mounted between a place and the folder around a path.
+fn same_disk(place: &Path, path: &Path) -> bool {
+    let disk = |folder: &Path| folder.metadata().ok().map(|found| found.dev());
+    path.parent().is_none_or(|around| disk(around) == disk(place))
 }
 
 #[cfg(test)]
@@ -112,13 +107,15 @@ mod tests {
         assert!(matches!(fact(root, "/mnt/project"), PathFact::Unsure(_)), "an empty mount point");
         assert!(matches!(fact(root, "/home/ada/project"), PathFact::Unsure(_)), "nothing around it");
         assert!(matches!(fact(root, "/tmp/scan-2/deep"), PathFact::Unsure(_)));
+        // A disk may be away although something is beside where it was, and a locked home is not empty.
+        std::fs::create_dir_all(root.join("media/other")).unwrap();
+        assert!(matches!(fact(root, "/media/usb"), PathFact::Unsure(_)), "a disk that is not there");
+        std::fs::create_dir_all(root.join("home/ada/.ecryptfs")).unwrap();
+        std::os::unix::fs::symlink("/usr/share/README", root.join("home/ada/README.txt")).unwrap();
+        assert!(matches!(fact(root, "/home/ada/project"), PathFact::Unsure(_)), "a locked home");
+        std::fs::create_dir_all(root.join("home/ada/other")).unwrap();
+        assert_eq!(fact(root, "/home/ada/project"), PathFact::Gone);
         std::os::unix::fs::symlink("/nowhere", root.join("tmp/link")).unwrap();
         assert_eq!(fact(root, "/tmp/link"), PathFact::There, "a link that leads nowhere is still there");
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn files_of_an_engine_on_the_network_are_not_taken_for_ours() {
-        assert!(root_of(&Address::Tcp("10.0.0.1:2375".to_owned())).await.is_err());
-        assert!(root_of(&Address::Unix("/nowhere.sock".into())).await.is_err());
     }
 }

@@ -2,8 +2,9 @@
 //! It is read anew with every look, for another program may have removed or brought back something meanwhile.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,13 +12,17 @@ use crate::domain::container::{Container, ContainerId, Row};
 use crate::domain::profile::Match;
 use crate::domain::recovery::{Departure, Remembered, Tries};
 use crate::domain::{Recalled, Snapshot};
-use crate::state::State;
+use crate::state::{Glance, State};
 
+/// What was read is read again after this long, whatever the files look like.
+const READ_AGAIN: Duration = Duration::from_secs(10);
 /// How long a container that nobody recorded is remembered.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recall {
+    /// Where our own state is.
+    folder: PathBuf,
     /// Every container of the last good list that some profile recognises.
     present: HashMap<ContainerId, Arc<Container>>,
     /// When that list was made.
@@ -25,23 +30,35 @@ pub(super) struct Recall {
     rows: Option<Arc<Vec<Row>>>,
     /// What has gone since this watch began.
     gone: HashMap<ContainerId, Remembered>,
+    recorded: Option<Recorded>,
+}
+
+/// What our own state said, and when; it is read again only where that may have changed.
+#[derive(Debug)]
+struct Recorded {
+    host: String,
+    glance: Glance,
+    rows: Arc<Vec<Row>>,
+    at: Instant,
+    recalled: Recalled,
 }
 
 impl Recall {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, present: HashMap::new(), at: None, rows: None, gone: HashMap::new(), recorded: None }
+    }
+
     /// Everything that is remembered beside what this snapshot shows.
     pub(super) fn look(
         &mut self,
         snapshot: &Snapshot,
         departures: &HashMap<ContainerId, Departure>,
-        folder: &Path,
     ) -> Recalled {
         if snapshot.engine.fault.is_none() && snapshot.engine.at.is_some() {
             self.compare(snapshot);
         }
         let present: HashSet<&ContainerId> = snapshot.engine.value.iter().filter_map(id_of).collect();
-        let state = State::open_to_read(folder).ok().flatten();
-        let recorded = state.and_then(|state| state.recalled(&snapshot.host.identity, &present).ok());
-        let mut recalled = recorded.unwrap_or_default();
+        let mut recalled = self.recorded(snapshot, &present);
         let mut known = HashSet::new();
         for remembered in &mut recalled.gone {
             let id = remembered.container.id.clone();
@@ -62,6 +79,31 @@ impl Recall {
             .filter(|(id, _)| present.contains(id))
             .map(|(id, departure)| (id.clone(), departure.clone()))
             .collect();
+        recalled
+    }
+
+    /// What our own state remembers beside what is here.
+    fn recorded(&mut self, snapshot: &Snapshot, present: &HashSet<&ContainerId>) -> Recalled {
+        // Looked at before it is read: what is written meanwhile then looks new the next time.
+        let (host, rows) = (&snapshot.host.identity, &snapshot.engine.value);
+        let glance = State::glance(&self.folder);
+        if let (Some(known), Some(glance)) = (&self.recorded, glance)
+            && known.host == *host
+            && known.glance == glance
+            && Arc::ptr_eq(&known.rows, rows)
+            && known.at.elapsed() < READ_AGAIN
+        {
+            return known.recalled.clone();
+        }
+        let state = State::open_to_read(&self.folder).ok().flatten();
+        let recalled = state.and_then(|state| state.recalled(host, present).ok()).unwrap_or_default();
+        self.recorded = glance.map(|glance| Recorded {
+            host: host.clone(),
+            glance,
+            rows: Arc::clone(rows),
+            at: Instant::now(),
+            recalled: recalled.clone(),
+        });
         recalled
     }
 

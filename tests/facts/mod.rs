@@ -112,6 +112,7 @@ impl Facts {
             rule: 0,
             path: path.to_owned(),
             exists: true,
+            named: false,
             file: None,
             captures: BTreeMap::new(),
             lifetime: None,

@@ -86,6 +86,7 @@ fn profile(name: &str) -> Profile {
         lifetime: Lifetime::default(),
         folders: None,
         companions: Vec::new(),
+        at_rest: Vec::new(),
         over: None,
         config_hash: None,
         image_drift: true,

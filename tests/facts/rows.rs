@@ -1,6 +1,6 @@
 //! Containers and sessions in the making.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sandkeeper::domain::container::{Inspected, Inspection, Mount};
@@ -42,18 +42,18 @@ pub(crate) fn bare(name: &str) -> Sandbox {
         name: name.to_owned(),
         image: IMAGE.0.to_owned(),
         image_id: IMAGE.1.to_owned(),
-        labels: BTreeMap::new(),
+        labels: Arc::default(),
         state: ContainerState::Running,
         created_at: ago("2h"),
-        mounts: Vec::new(),
-        inspected: Inspected::Facts(inspection),
+        mounts: Arc::default(),
+        inspected: Inspected::Facts(Box::new(inspection)),
     };
     Sandbox { container, image: None, tag: None }
 }
 
 impl Sandbox {
     pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
-        self.container.labels.insert(key.to_owned(), value.to_owned());
+        Arc::make_mut(&mut self.container.labels).insert(key.to_owned(), value.to_owned());
         self
     }
 
@@ -132,7 +132,8 @@ impl Sandbox {
 
     pub(crate) fn bind(mut self, source: &str, target: &str) -> Self {
         let (source, target) = (source.to_owned(), target.to_owned());
-        self.container.mounts.push(Mount { kind: "bind".to_owned(), source, target });
+        let mount = Mount { kind: "bind".to_owned(), source, target };
+        self.container.mounts = self.container.mounts.iter().cloned().chain([mount]).collect();
         self
     }
 

@@ -97,6 +97,15 @@ impl HermesHome {
         self.connection.execute_batch(sql).unwrap();
     }
 
+    /// What Hermes calls this home on its containers.
+    pub(crate) fn profile(&self) -> &str {
+        let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned);
+        match self.folder.parent().and_then(name).as_deref() {
+            Some("profiles") => self.folder.file_name().and_then(|name| name.to_str()).unwrap(),
+            _ => "default",
+        }
+    }
+
     /// The lasting container of this home, as Hermes runs it.
     pub(crate) fn lasting<'scene>(&self, scene: &'scene Scene<'_>, name: &str) -> ContainerBuilder<'scene> {
         let sandbox = self.folder.join("sandboxes/docker/default");
@@ -105,7 +114,10 @@ impl HermesHome {
             fs::create_dir_all(&folder).unwrap();
             folder.display().to_string()
         };
-        hermes(scene, name, "default")
+        let profile = self.profile();
+        let task = if profile == "default" { profile.to_owned() } else { format!("profile_{profile}") };
+        hermes(scene, name, &task)
+            .label("hermes-profile", profile)
             .mount(&folder("home"), "/root")
             .mount(&folder("workspace"), "/workspace")
     }
@@ -116,7 +128,8 @@ impl HermesHome {
         name: &str,
         task: &str,
     ) -> ContainerBuilder<'scene> {
-        hermes(scene, name, task).option("--tmpfs=/workspace").option("--tmpfs=/home").option("--tmpfs=/root")
+        let passing = hermes(scene, name, task).label("hermes-profile", "default");
+        passing.option("--tmpfs=/workspace").option("--tmpfs=/home").option("--tmpfs=/root")
     }
 }
 
@@ -125,7 +138,6 @@ fn hermes<'scene>(scene: &'scene Scene<'_>, name: &str, task: &str) -> Container
         .container(name)
         .label("hermes-agent", "1")
         .label("hermes-task-id", task)
-        .label("hermes-profile", "default")
         .label("hermes-egress", "off")
         .command("sleep 1000")
 }

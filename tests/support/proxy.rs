@@ -121,6 +121,7 @@ impl Proxy {
     pub(crate) fn before(engine: &Path) -> Self {
         let directory = tempfile::Builder::new().prefix("sandkeeper-proxy.").tempdir().unwrap();
         let socket = directory.path().join("proxy.sock");
+        super::go_by("dockerd");
         let listener = UnixListener::bind(&socket).unwrap();
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);

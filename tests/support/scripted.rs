@@ -200,6 +200,7 @@ impl ScriptedEngine {
     pub(crate) fn start() -> Self {
         let directory = tempfile::Builder::new().prefix("sandkeeper-engine.").tempdir().unwrap();
         let socket = directory.path().join("engine.sock");
+        super::go_by("dockerd");
         let listener = UnixListener::bind(&socket).unwrap();
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);

@@ -39,6 +39,7 @@ impl SimHost {
         let mut world = World::new(1);
         world.build(Timestamp::now(), IMAGE, BTreeMap::new());
         let socket = home.path().join("engine.sock");
+        super::go_by("dockerd");
         let engine = SimEngine::start(&socket, world, clock, 1).unwrap();
         Self { home, engine, store }
     }
@@ -59,6 +60,24 @@ impl SimHost {
             ..Placed::default()
         };
         Sandbox { host: self, placed }
+    }
+
+    /// Any container: its labels, the engine's word for its state, and its age in minutes.
+    pub(crate) fn place(&self, name: &str, labels: &[(&str, &str)], state: &str, age: i64) -> ContainerId {
+        let created_at = Timestamp::now() - SignedDuration::from_mins(age);
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let placed = Placed {
+            name: name.to_owned(),
+            image: IMAGE.to_owned(),
+            labels: labels.collect(),
+            command: vec!["sleep".to_owned(), "3600".to_owned()],
+            program: Inside::service(),
+            state: state.to_owned(),
+            created_at,
+            started_at: Some(created_at),
+            ..Placed::default()
+        };
+        ContainerId::parse(&self.engine.act(|world, _| world.place(placed))).unwrap()
     }
 
     /// One that no session claims and in which nothing runs.

@@ -15,7 +15,7 @@ use crate::domain::container::{Container, Row};
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, fill_from_session};
 use crate::domain::recovery::{Quarantine, Recalled};
-use crate::domain::snapshot::{Images, PathFact, Reading, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::snapshot::{Images, Neighbours, PathFact, Reading, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::verdict::Verdicts;
 
 /// Everything but the containers that are judged again.
@@ -27,6 +27,8 @@ pub struct Surroundings {
     systems: Arc<Vec<IndexedSystem>>,
     /// What is at the host paths that a verdict depends on.
     paths: HashMap<String, PathFact>,
+    /// Which other containers there are.
+    neighbours: Arc<Neighbours>,
 }
 
 #[derive(Debug)]
@@ -51,8 +53,8 @@ impl Surroundings {
         let names = names_present(&snapshot.engine.value);
         let names = names.map(|names| names.into_iter().map(ToOwned::to_owned).collect());
         let systems = Arc::new(snapshot.systems.iter().cloned().map(IndexedSystem::new).collect());
-        let paths = snapshot.paths.clone();
-        Self { snapshot: Arc::new(snapshot), names: Arc::new(names), systems, paths }
+        let (paths, neighbours) = (snapshot.paths.clone(), Arc::clone(&snapshot.neighbours));
+        Self { snapshot: Arc::new(snapshot), names: Arc::new(names), systems, paths, neighbours }
     }
 
     /// What they were made of.
@@ -68,17 +70,20 @@ impl Surroundings {
             names: Arc::clone(&self.names),
             systems: Arc::new(systems.into_iter().map(IndexedSystem::new).collect()),
             paths: self.paths.clone(),
+            neighbours: Arc::clone(&self.neighbours),
         }
     }
 
-    /// The same with what is at host paths now.
+    /// The same with what is at host paths now, and with the other containers as they are now if they were listed.
     #[must_use]
-    pub fn with_paths(&self, paths: HashMap<String, PathFact>) -> Self {
+    pub fn with_host(&self, paths: HashMap<String, PathFact>, neighbours: Option<Neighbours>) -> Self {
+        let neighbours = neighbours.map(|now| Arc::new(now.after(&self.neighbours)));
         Self {
             snapshot: Arc::clone(&self.snapshot),
             names: Arc::clone(&self.names),
             systems: Arc::clone(&self.systems),
             paths,
+            neighbours: neighbours.unwrap_or_else(|| Arc::clone(&self.neighbours)),
         }
     }
 
@@ -108,8 +113,10 @@ impl Surroundings {
                     .collect(),
             },
             paths: self.paths.clone(),
-            running: Arc::clone(&all.running),
+            neighbours: Arc::clone(&self.neighbours),
+            others: Arc::clone(&all.others),
             systems: self.systems.iter().map(|system| system.around(container)).collect(),
+            marks_fault: all.marks_fault.clone(),
             drains: all
                 .drains
                 .get(&container.id)

@@ -35,8 +35,7 @@ pub(super) struct Attributed<'a> {
 pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attributed<'a> {
     let systems = &snapshot.systems;
     let rows = &snapshot.engine.value;
-    let mut candidates: Vec<Vec<Candidate<'a>>> =
-        systems.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+    let mut candidates: Vec<Vec<Candidate<'a>>> = systems.iter().map(|_| Vec::new()).collect();
     let mut undecided = Vec::new();
     for row in rows.iter() {
         match row {
@@ -53,7 +52,9 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
                 match (owners.next(), owners.next()) {
                     (None, _) => {}
                     (Some((system, candidates, Some(recognised))), None) => {
-                        candidates.push(candidate(snapshot, system, container, recognised));
+                        let mut candidate = candidate(snapshot, system, container, recognised);
+                        candidate.doubt = another_owner(snapshot, system, container).or(candidate.doubt);
+                        candidates.push(candidate);
                     }
                     (Some((system, _, None)), None) => {
                         let why = Evidence::RowUnreadable("it has no name".to_owned());
@@ -74,6 +75,13 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
         settle_instances(&system.profile, candidates, rows, policy);
     }
     Attributed { candidates, undecided }
+}
+
+/// A system that is not looked for, and that this container may belong to just as well.
+fn another_owner(snapshot: &Snapshot, system: &SystemFacts, container: &Container) -> Option<Evidence> {
+    let mut others = snapshot.others.iter();
+    let other = others.find(|other| !matches!(other.recognise(container), Match::Foreign))?;
+    Some(Evidence::Disputed(vec![system.profile.name.clone(), other.name.clone()]))
 }
 
 fn candidate<'a>(
@@ -171,7 +179,7 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
             system = None;
         }
     }
-    Some(unjudged(Subject::Row(row.clone()), system, Evidence::RowUnreadable(row.problem.clone())))
+    Some(unjudged(Subject::Row(Box::new(row.clone())), system, Evidence::RowUnreadable(row.problem.clone())))
 }
 
 /// The verdict on what no system can judge.

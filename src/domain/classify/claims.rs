@@ -32,7 +32,7 @@ pub(super) struct Claimed {
     pub(super) unclear_liveness: Option<Evidence>,
     /// Why it cannot be told how long a session has been quiet, if there is such a session.
     pub(super) unreadable_activity: Option<Evidence>,
-    /// The places of the stores whose sessions claim it; of more than two only two.
+    /// The places of the stores whose sessions claim it, in order.
     pub(super) stores: Vec<usize>,
 }
 
@@ -285,8 +285,8 @@ struct Sum {
     live: usize,
     ended: usize,
     newest: Option<Timestamp>,
-    /// The lowest and the highest place of their stores.
-    stores: Option<(usize, usize)>,
+    /// The places of their stores, which are few.
+    stores: Vec<usize>,
     /// The first by id of those whose liveness is unclear.
     unclear: Option<usize>,
     /// The first by id of those that are ageless.
@@ -354,8 +354,9 @@ impl Sums<'_> {
                 }
                 sum.total += 1;
                 sum.newest = sum.newest.max(judged.newest);
-                let (lowest, highest) = sum.stores.unwrap_or((judged.place, judged.place));
-                sum.stores = Some((lowest.min(judged.place), highest.max(judged.place)));
+                if let Err(place) = sum.stores.binary_search(&judged.place) {
+                    sum.stores.insert(place, judged.place);
+                }
                 match judged.liveness {
                     Liveness::Live { .. } => sum.live += 1,
                     Liveness::Ended => sum.ended += 1,
@@ -396,9 +397,7 @@ impl Sums<'_> {
             claims: Arc::new(claims),
             unclear_liveness: judged(sum.unclear).and_then(Judged::unclear_liveness),
             unreadable_activity: judged(sum.ageless).and_then(Judged::unreadable_activity),
-            stores: sum.stores.map_or_else(Vec::new, |(lowest, highest)| {
-                if lowest == highest { vec![lowest] } else { vec![lowest, highest] }
-            }),
+            stores: sum.stores.clone(),
         }
     }
 }

@@ -20,16 +20,26 @@ pub(super) fn doubt(system: &SystemFacts, candidate: &Candidate<'_>, claimed: &C
         return Some(Evidence::SeveralStores(claiming));
     }
     let home = system.profile.home.as_ref()?;
-    let stores = system.stores.iter().filter(|store| !store.captures.is_empty()).count();
-    match home.container.iter().find_map(|template| candidate.recognised.fill(template)) {
-        // Without a store there is nothing to compare with, and that is said elsewhere.
-        _ if stores == 0 => None,
-        Some(key) => {
-            let is_here = of_home(system, &key).is_some();
-            (!is_here).then(|| Evidence::HomeNotRead(key.into_owned()))
-        }
-        None => (claimed.claims.total == 0).then_some(Evidence::HomeUnclear),
-    }
+    let stores = system.stores.iter().filter(serves).filter(|store| !store.captures.is_empty()).count();
+    // Without a store there is nothing to compare with, and that is said elsewhere.
+    let key = home.container.iter().find_map(|template| candidate.recognised.fill(template));
+    let key = key.filter(|key| stores > 0 && of_home(system, key).is_none())?;
+    Some(Evidence::HomeNotRead(key.into_owned()))
+}
+
+/// Why nobody's silence about it means anything: it shows no home, and no session names it.
+pub(super) fn unclear(
+    system: &SystemFacts,
+    candidate: &Candidate<'_>,
+    claimed: &Claimed,
+) -> Option<Evidence> {
+    let home = system.profile.home.as_ref().filter(|_| claimed.claims.total == 0)?;
+    let rules = &system.profile.stores;
+    let mut stores = system.stores.iter().filter(|store| !store.captures.is_empty());
+    let is_kept_in_homes =
+        stores.any(|store| rules.get(store.rule).is_some_and(|rule| rule.serves(&candidate.container.name)));
+    let shows_none = home.container.iter().all(|template| candidate.recognised.fill(template).is_none());
+    (is_kept_in_homes && shows_none).then_some(Evidence::HomeUnclear)
 }
 
 /// How long the container may be quiet by the configuration beside its store.

@@ -16,6 +16,7 @@ pub(super) fn judge(
     over: &Over,
     candidate: &Candidate<'_>,
     paths: &HashMap<String, PathFact>,
+    watch_ended: bool,
     unclaimed: Evidence,
     now: Timestamp,
 ) -> (Status, Vec<Evidence>) {
@@ -36,7 +37,7 @@ pub(super) fn judge(
     if let Some(limit) = over.max_age.filter(|limit| age > *limit) {
         signs.push(Evidence::TooOld { age, limit });
     }
-    if over.when_not_running && !state.holds_processes() {
+    if over.when_not_running && watch_ended && !state.holds_processes() {
         signs.insert(0, unclaimed);
         return (Status::Orphaned, signs);
     }

@@ -11,7 +11,7 @@ use crate::domain::template::Template;
 /// The signs of which one is enough.
 #[derive(Clone, Debug, Default)]
 pub struct Over {
-    /// No process lives in it.
+    /// No process lives in it; where companions are declared, one of them must be there and not run either.
     pub when_not_running: bool,
     /// One of the folders it was given is gone.
     pub missing_binds: Vec<BindPattern>,

@@ -25,6 +25,8 @@ pub struct Query {
     pub name: String,
     /// Table to columns that must exist.
     pub requires: BTreeMap<String, Vec<String>>,
+    /// Tables that must not exist: they hold what this variant does not read.
+    pub absent: Vec<String>,
     /// The statement; its result columns have the fixed names of a session.
     pub sql: String,
     /// How its times are written.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Runner, Systems};
@@ -78,7 +78,7 @@ impl Runner {
         let messages = self.messages.clone();
         self.work = CancellationToken::new();
         let cancel = self.work.clone();
-        let work = self.tasks.spawn(async move {
+        let work = apart(async move {
             let (kit, systems) = begun?;
             carry_out(&kit, confirmed, systems, &cancel).await.map_err(|fault| fault.to_string())
         });
@@ -103,6 +103,22 @@ impl Runner {
             let _ = messages.send(Message::Undrained(result)).await;
         });
     }
+}
+
+/// Runs on a thread of its own: a terminal that takes no more bytes must not hold up a keeper between a check and its
+/// step. A panic in there is the end of the answer's sender.
+fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> oneshot::Receiver<T> {
+    let (answer, result) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // Without a thread the sender is dropped, which tells as much.
+    drop(std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+        if let Ok(runtime) = runtime {
+            let _ = answer.send(runtime.block_on(work));
+            // A read that hangs on a dead disk must not keep the thread from ending.
+            runtime.shutdown_background();
+        }
+    }));
+    result
 }
 
 async fn carry_out(

@@ -1,17 +1,18 @@
 //! Judges every new snapshot, away from the loop that draws: ten thousand containers must not hold up a key.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::World;
 use crate::domain::snapshot::StoreFacts;
-use crate::domain::{Snapshot, Verdicts, classify};
+use crate::domain::{Policy, Snapshot, Verdicts, classify};
 use crate::ui::message::{Message, Observation};
 
 /// Facts that stay the same are judged again after this long: time alone turns idle into stale.
@@ -32,10 +33,11 @@ pub(super) fn spawn(
     tasks: &TaskTracker,
     stop: &CancellationToken,
     messages: mpsc::Sender<Message>,
-) {
+) -> io::Result<()> {
     let mut snapshots = world.watch.snapshots.clone();
     let policy = world.policy.clone();
     let stop = stop.clone();
+    let judge = Judge::new(policy)?;
     tasks.spawn(async move {
         let mut last: Option<Judged> = None;
         loop {
@@ -53,10 +55,9 @@ pub(super) fn spawn(
             let (verdicts, judged_at) = if let Some(known) = known {
                 (Arc::clone(&known.verdicts), known.at)
             } else {
-                let (facts, rules) = (Arc::clone(&snapshot), policy.clone());
-                let judging = tokio::task::spawn_blocking(move || classify(&facts, &rules, at));
-                let Ok(verdicts) = judging.await else { return };
-                (Arc::new(verdicts), Instant::now())
+                // A panic in there has given the terminal back, by which the loop that draws knows.
+                let Some(verdicts) = judge.judge(&snapshot, at).await else { return };
+                (verdicts, Instant::now())
             };
             let told = Instant::now();
             last = Some(Judged {
@@ -70,6 +71,36 @@ pub(super) fn spawn(
             }
         }
     });
+    Ok(())
+}
+
+/// A thread that judges. It is always the same one: the memory that a judgement takes for a moment is then taken once, and
+/// not once by each thread of a pool.
+struct Judge(std::sync::mpsc::Sender<Case>);
+
+struct Case {
+    snapshot: Arc<Snapshot>,
+    at: Timestamp,
+    answer: oneshot::Sender<Arc<Verdicts>>,
+}
+
+impl Judge {
+    fn new(policy: Policy) -> io::Result<Self> {
+        let (cases, court) = std::sync::mpsc::channel::<Case>();
+        std::thread::Builder::new().name("judge".to_owned()).spawn(move || {
+            for case in court {
+                let verdicts = classify(&case.snapshot, &policy, case.at);
+                let _ = case.answer.send(Arc::new(verdicts));
+            }
+        })?;
+        Ok(Self(cases))
+    }
+
+    async fn judge(&self, snapshot: &Arc<Snapshot>, at: Timestamp) -> Option<Arc<Verdicts>> {
+        let (answer, verdicts) = oneshot::channel();
+        self.0.send(Case { snapshot: Arc::clone(snapshot), at, answer }).ok()?;
+        verdicts.await.ok()
+    }
 }
 
 /// Whether two snapshots say the same, but for the times at which they were taken.
@@ -82,6 +113,9 @@ fn same(a: &Snapshot, b: &Snapshot) -> bool {
         && a.clock_step.is_some() == b.clock_step.is_some()
         && a.drains == b.drains
         && a.recalled.same_as(&b.recalled)
+        && a.marks_fault == b.marks_fault
+        && a.paths == b.paths
+        && a.neighbours == b.neighbours
         && a.images.by_id == b.images.by_id
         && a.images.by_reference == b.images.by_reference
         && ours.len() == theirs.len()

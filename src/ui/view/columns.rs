@@ -180,11 +180,20 @@ pub(super) fn of_group(column: Column, group: &Group, now: Timestamp) -> String 
     match column {
         Column::Status => group.worst.map(|status| status.to_string()).unwrap_or_default(),
         Column::State if group.containers > 0 => format!("{} up", group.up),
-        Column::Sessions if group.containers > 0 => format!("{} live", group.live),
+        Column::Sessions if group.containers > 0 => live_in(group),
         Column::Idle => age(group.quiet_since, now),
         Column::Age => age(group.oldest, now),
         Column::Why if group.folded => format!("{} hidden", group.containers),
         _ => String::new(),
+    }
+}
+
+/// How many sessions are live in a workspace, as far as could be read.
+pub(super) fn live_in(group: &Group) -> String {
+    match (group.live, group.unread) {
+        (0, true) => "? live".to_owned(),
+        (live, true) => format!("{live}+ live"),
+        (live, false) => format!("{live} live"),
     }
 }
 
@@ -225,14 +234,17 @@ fn why(evidence: &[Evidence]) -> String {
     reasons.join("; ")
 }
 
-/// An age, below a minute in steps of ten seconds: a screen on which nothing happens should stand still.
+/// An age, below an hour in steps: a screen on which nothing happens should stand still. The details tell it exactly.
 pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
     let Some(age) = at.and_then(|at| elapsed(at, now)) else { return String::new() };
     let seconds = age.as_secs();
-    match seconds {
-        0..60 => format!("{}s", seconds - seconds % 10),
-        _ => Span(Duration::from_secs(seconds)).to_string(),
-    }
+    let step = match seconds {
+        0..60 => 10,
+        60..300 => 60,
+        300..3600 => 300,
+        _ => 1,
+    };
+    Span(Duration::from_secs(seconds - seconds % step)).to_string()
 }
 
 fn usage(

@@ -230,11 +230,11 @@ fn why_lost(model: &Model, lost: &Lost, room: usize) -> Vec<Line> {
 fn workspace(model: &Model, group: &Group) -> Vec<Line> {
     let plain = model.theme().style(Role::Text);
     let text = format!(
-        "{} {}, {} with processes, {} live {}. Actions here take all of its containers; z folds it.",
+        "{} {}, {} with processes, {} {}. Actions here take all of its containers; z folds it.",
         group.containers,
         plural(group.containers, "container"),
         group.up,
-        group.live,
+        super::columns::live_in(group),
         plural(group.live, "session"),
     );
     vec![vec![(text, plain)]]

@@ -23,8 +23,8 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let style = theme.style(Role::Header);
     buffer.set_style(area, style);
     let ages = ages(model);
-    let badge = if model.setup.read_only { " RO " } else { " RW " };
-    let badge_style = theme.style(if model.setup.read_only { Role::ReadOnly } else { Role::ReadWrite });
+    let (badges, badge_role) = badge(model);
+    let badge_style = theme.style(badge_role);
     let engine = model.observation.as_ref().and_then(|seen| seen.snapshot.host.engine.clone());
     let engine = engine.map(|engine| short_engine(&clean(&engine))).unwrap_or_default();
     let mut pieces: Vec<(String, Style)> =
@@ -34,13 +34,20 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         pieces.push((format!(" ({engine})"), style));
     }
     pieces.push(("  ".to_owned(), style));
-    pieces.push((badge.to_owned(), badge_style));
+    let badge_at = pieces.len();
+    pieces.push((badges[0].to_owned(), badge_style));
     pieces.push(("  ".to_owned(), style));
     pieces.extend(ages);
-    // On a narrow terminal the words of the counts go first, then the name of the program, then the engine's.
+    // On a narrow terminal the reason beside the badge goes first, then the words of the counts, then the name of the
+    // program, then the engine's.
     let total = |pieces: &[(String, Style)]| pieces.iter().map(|(text, _)| width(text)).sum::<usize>();
     let wide = |counts: &[(String, Style)]| counts.iter().map(|(text, _)| width(text) + 1).sum::<usize>();
     let mut counts = counts(model, false);
+    for shorter in &badges[1..] {
+        if total(&pieces) + wide(&counts) + 1 > usize::from(area.width) {
+            (*shorter).clone_into(&mut pieces[badge_at].0);
+        }
+    }
     if total(&pieces) + wide(&counts) + 1 > usize::from(area.width) {
         counts = self::counts(model, true);
     }
@@ -62,6 +69,17 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let counts =
         counts.iter().flat_map(|(text, style)| [(text.as_str(), *style), (" ", theme.style(Role::Header))]);
     put_all(buffer, area.x + start, area.y, area.width.saturating_sub(start), counts);
+}
+
+/// Whether anything may be changed, and who sees to it that nothing is, this program or the socket it asks: in so many
+/// words, in few, and without.
+fn badge(model: &Model) -> ([&'static str; 3], Role) {
+    let guarded = model.observation.as_ref().is_some_and(|seen| seen.snapshot.host.guarded);
+    match (guarded, model.setup.read_only) {
+        (true, _) => ([" RO (enforced by the socket) ", " RO (socket) ", " RO "], Role::ReadOnly),
+        (false, true) => ([" RO (this program) ", " RO (program) ", " RO "], Role::ReadOnly),
+        (false, false) => ([" RW "; 3], Role::ReadWrite),
+    }
 }
 
 /// `Docker 20.10.24` is `Docker 20.10` to people.
@@ -107,14 +125,15 @@ fn ages(model: &Model) -> Vec<(String, Style)> {
         return vec![("looking…".to_owned(), header)];
     };
     let limit = model.setup.policy.max_evidence_age;
-    let age = |name: &str, age: Option<Duration>, bad: bool| {
-        let age = age.map_or_else(|| "never".to_owned(), coarse);
+    let age = |name: &str, usual: u64, age: Option<Duration>, bad: bool| {
+        let age = age.map_or_else(|| "never".to_owned(), |age| coarse(age, usual));
         let style = if bad { header.patch(theme.style(Role::Danger)) } else { header };
         let mark = if bad { "!" } else { "" };
         (format!("{mark}{name} {age}  "), style)
     };
     let engine = &snapshot.engine;
-    let mut ages = vec![age("engine", engine.age(model.now), engine.unusable(model.now, limit).is_some())];
+    let mut ages =
+        vec![age("engine", 15, engine.age(model.now), engine.unusable(model.now, limit).is_some())];
     let stores: Vec<_> = snapshot.systems.iter().flat_map(|system| &system.stores).collect();
     if stores.is_empty() {
         ages.push(("no session store  ".to_owned(), header));
@@ -122,16 +141,16 @@ fn ages(model: &Model) -> Vec<(String, Style)> {
         let bad = stores.iter().any(|store| store.sessions.unusable(model.now, limit).is_some());
         let never = stores.iter().any(|store| store.sessions.at.is_none());
         let oldest = stores.iter().filter_map(|store| store.sessions.age(model.now)).max();
-        ages.push(age("sessions", if never { None } else { oldest }, bad));
+        ages.push(age("sessions", 5, if never { None } else { oldest }, bad));
     }
     ages
 }
 
-/// An age in steps coarse enough that a host on which nothing happens costs no bytes on the wire.
-fn coarse(age: Duration) -> String {
+/// An age in steps coarse enough that a host on which nothing happens costs no bytes on the wire: between two looks
+/// facts grow older by as much as is usual, and that is no news.
+fn coarse(age: Duration, usual: u64) -> String {
     match age.as_secs() {
-        0..5 => "<5s".to_owned(),
-        5..15 => "<15s".to_owned(),
+        seconds if seconds < usual => format!("<{usual}s"),
         seconds => Span(Duration::from_secs(seconds - seconds % 5)).to_string(),
     }
 }
