@@ -13,6 +13,7 @@ mod output;
 mod profiles;
 mod progress;
 mod reconcile;
+mod recover;
 mod report;
 mod status;
 mod table;
@@ -22,6 +23,7 @@ mod try_profile;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -31,7 +33,7 @@ use dashboard::Showing;
 
 use crate::config::{Addressed, ConfigError, Flags, Settings};
 use crate::domain::Profile;
-use crate::domain::profile::{Query, StoreKind};
+use crate::domain::profile::{Query, Recovery, StoreKind};
 use crate::domain::span::parse_span;
 use crate::engine::{Endpoint, EndpointFault, resolve};
 use crate::environment::Environment;
@@ -151,6 +153,15 @@ enum Command {
     Drain(targets::DrainArguments),
     /// Take the mark for eviction away again
     Undrain(targets::DrainArguments),
+    /// Bring back what is lost: a container that is gone, has ended under a live session, or is in quarantine
+    ///
+    /// If another container has taken its place, that one is adopted. Else it is made again as it was recorded, under a
+    /// temporary name until it runs. A failure leaves things as they were.
+    Recreate(recover::RecreateArguments),
+    /// Take back what sandkeeper removed or put aside: the last time, or the containers named
+    Undo(recover::UndoArguments),
+    /// Bring lost containers back while their sessions are live, for systems that allow it (`recovery.heal`)
+    Heal(recover::HealArguments),
     /// Ask whether a new session may start in a workspace: exit code 0 for yes, 5 while it is draining
     MayStart(may_start::MayStartArguments),
     /// Show what was done here: by whom, when, why, and what came of it
@@ -334,6 +345,9 @@ fn run_in(
         Command::Rm(arguments) => runtime.block_on(targets::remove(arguments, &house)),
         Command::Drain(arguments) => runtime.block_on(targets::drain(arguments, &house)),
         Command::Undrain(arguments) => runtime.block_on(targets::undrain(arguments, &house)),
+        Command::Recreate(arguments) => runtime.block_on(recover::recreate(arguments, &house)),
+        Command::Undo(arguments) => runtime.block_on(recover::undo(arguments, &house)),
+        Command::Heal(arguments) => runtime.block_on(recover::heal(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
         // These were answered above, for they need no host.
@@ -383,9 +397,23 @@ impl House {
             let named = self.named_stores(entry, &chosen);
             let key = self.settings.secrets.get(entry.profile.name.as_str()).map(String::as_str);
             let stores = StoreSet::new(&entry.profile, named, key, &self.environment, limits);
-            WatchedSystem { entry: entry.clone(), stores, asked_for }
+            WatchedSystem { entry: self.recovering(entry), stores, asked_for }
         });
         Ok(systems.collect())
+    }
+
+    /// The profile with what the operator says about recovery.
+    fn recovering(&self, entry: &Entry) -> Entry {
+        let heal = entry.profile.recovery.heal
+            || self.settings.heal.iter().any(|name| name == entry.profile.name.as_str());
+        let record = self.settings.record;
+        let recovery = Recovery {
+            record: record && (entry.profile.recovery.record || heal),
+            // What is not recorded cannot be made again, but what ended can be started.
+            heal,
+        };
+        let profile = Profile { recovery, ..(*entry.profile).clone() };
+        Entry { profile: Arc::new(profile), ..entry.clone() }
     }
 
     /// Makes the systems anew, as often as somebody needs stores of his own to read.

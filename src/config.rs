@@ -10,7 +10,7 @@ use thiserror::Error;
 use toml::Spanned;
 
 use crate::document::{Document, DocumentError};
-use crate::domain::policy::BrakeRule;
+use crate::domain::policy::{BrakeRule, RecoveryRule};
 use crate::domain::span::{BadSpan, parse_span};
 use crate::domain::{Policy, SystemName};
 use crate::engine::EndpointRequest;
@@ -39,6 +39,10 @@ pub struct Settings {
     pub frame_floor: Duration,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// Whether it may be recorded how containers are made, where profiles allow it.
+    pub record: bool,
+    /// Systems whose lost containers are brought back without asking, besides those whose profile says so.
+    pub heal: Vec<String>,
     /// The keys of the dashboard that the operator changed, by command.
     pub keys: BTreeMap<String, Vec<String>>,
     /// Whether the dashboard listens to the mouse.
@@ -168,6 +172,10 @@ struct File {
     expect_hash: BTreeMap<String, String>,
     #[serde(default)]
     brake: Brake,
+    #[serde(default)]
+    recovery: Recovery,
+    #[serde(default)]
+    reconcile: Reconcile,
 }
 
 /// One key, or several.
@@ -192,6 +200,22 @@ impl From<Keys> for Vec<String> {
 struct Brake {
     more_than: Option<usize>,
     percent: Option<usize>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Recovery {
+    record: Option<bool>,
+    keep: Option<Spanned<String>>,
+    #[serde(default)]
+    heal: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Reconcile {
+    quarantine: Option<bool>,
+    quarantine_for: Option<Spanned<String>>,
 }
 
 impl Settings {
@@ -230,6 +254,7 @@ impl Settings {
                 more_than: file.brake.more_than.unwrap_or(defaults.brake.more_than),
                 percent: file.brake.percent.unwrap_or(defaults.brake.percent),
             },
+            recovery: recovery_rule(document, &file.recovery, &file.reconcile)?,
             ..defaults
         };
         let of_file = file.expect_hash.into_iter().filter(|(system, _)| looked_for(system));
@@ -289,6 +314,8 @@ impl Settings {
             policy,
             timeout,
             cadence,
+            record: file.recovery.record.unwrap_or(true),
+            heal: file.recovery.heal,
             frame_floor: frame_floor(flags.max_fps, environment, file.max_fps)?,
             read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
             keys: file.keys.into_iter().map(|(command, keys)| (command, keys.into())).collect(),
@@ -300,6 +327,21 @@ impl Settings {
             config_file,
         })
     }
+}
+
+fn recovery_rule(
+    document: Document<'_>,
+    recovery: &Recovery,
+    reconcile: &Reconcile,
+) -> Result<RecoveryRule, ConfigError> {
+    let usual = RecoveryRule::default();
+    let keep = from_file(document, "recovery.keep", recovery.keep.as_ref())?;
+    let aside = from_file(document, "reconcile.quarantine_for", reconcile.quarantine_for.as_ref())?;
+    Ok(RecoveryRule {
+        keep: keep.unwrap_or(usual.keep),
+        quarantine: reconcile.quarantine.unwrap_or(usual.quarantine),
+        quarantine_for: aside.unwrap_or(usual.quarantine_for),
+    })
 }
 
 /// Whoever may write where the settings and profiles are decides what is removed.

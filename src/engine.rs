@@ -17,4 +17,4 @@ mod view;
 pub use control::{EngineControl, RemoveOutcome, StopOutcome};
 pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve, usual_places};
 pub use fault::EngineFault;
-pub use view::{EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};
+pub use view::{Change, ChangeKind, EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};

@@ -3,7 +3,9 @@
 //! A plan that was confirmed is consumed here, once. Its intents are in the journal, on disk, before the first request
 //! goes out; each item then passes the protocol by itself, side by side with others, and one that fails stops none.
 
+mod aside;
 mod check;
+mod comeback;
 mod folders;
 mod journal;
 mod lock;
@@ -12,7 +14,7 @@ mod protocol;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -27,14 +29,19 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::{ContainerId, Policy, Verdict};
 use crate::engine::{Endpoint, EngineControl, EngineFault, EngineView};
 use crate::environment::Environment;
+use crate::recovery::record as record_specs;
 use crate::state::{ItemRecord, PlanRecord, State, StateFault, Step};
 use crate::watch::WatchedSystem;
 use check::Checker;
+use comeback::Comeback;
 pub use folders::FolderOutcome;
 use journal::Journal;
 pub use lock::{KeeperLock, LockFault};
+
+/// How often it is looked whether the pause after a failed comeback is over.
+pub const HEAL_PACE: Duration = Duration::from_millis(250);
 pub use outcome::{Ending, ItemOutcome, Progress};
-use protocol::Removal;
+use protocol::{Ended, Removal};
 
 /// How many items are worked on at once when the operator sets no limit.
 const AT_ONCE: usize = 8;
@@ -65,12 +72,14 @@ pub enum KeeperFault {
 }
 
 /// How a plan is carried out.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Manner {
     /// How long a graceful stop waits; the profile's or policy's word holds without it.
     pub grace: Option<Duration>,
     /// How many items at once; without it eight are worked on while any number waits for its stop.
     pub concurrency: Option<usize>,
+    /// Where what a container has written inside itself is saved before it is removed.
+    pub export: Option<PathBuf>,
 }
 
 /// The keeper of one host. It exists only while it holds the lock.
@@ -79,6 +88,7 @@ pub struct Keeper {
     control: EngineControl,
     engine: EngineView,
     journal: Journal,
+    folder: PathBuf,
     host: String,
     who: String,
     policy: Policy,
@@ -109,6 +119,7 @@ impl Keeper {
             control: EngineControl::new(endpoint, patience.max(ACT_PATIENCE))?,
             engine: EngineView::new(endpoint.clone(), patience),
             journal: Journal::new(State::open(folder)?),
+            folder: folder.to_owned(),
             host: endpoint.address.identity(),
             who,
             policy,
@@ -137,6 +148,9 @@ impl Keeper {
                 Some("stopped") => "after it was stopped",
                 Some("removing") => "before its removal was confirmed",
                 Some("rescuing") => "before the start that undoes its stop was confirmed",
+                Some("renaming") => "before its new name was confirmed",
+                Some("creating") => "before the making of another one was confirmed",
+                Some("created" | "starting") => "after another one was made, before that had taken its place",
                 Some(_) => "in the middle",
             };
             let short: String = unfinished.container.chars().take(12).collect();
@@ -224,6 +238,7 @@ impl Keeper {
         }
         let intent = plan.intent().clone();
         let items = plan.into_items();
+        self.record(&items, snapshot).await;
         let numbers = self.begin(&intent, &items).await?;
         let grace_of: std::collections::HashMap<_, _> = snapshot
             .systems
@@ -233,20 +248,14 @@ impl Keeper {
             })
             .collect();
         let concurrency = manner.concurrency.unwrap_or(AT_ONCE).max(1);
-        let checker = Checker::new(
-            self.engine.clone(),
-            snapshot.clone(),
-            systems,
-            self.policy.clone(),
-            intent,
-            concurrency,
-            // The stores are read one after the other.
-            self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1),
-        );
+        // The stores are read one after the other.
+        let patience = self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1);
+        let (engine, policy) = (self.engine.clone(), self.policy.clone());
+        let checker = Checker::new(engine, snapshot.clone(), systems, policy, intent, concurrency, patience);
         let work = Semaphore::new(concurrency);
         let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
         let (checker, work, progress) = (&checker, &work, &progress);
-        let grace_of = &grace_of;
+        let (grace_of, export) = (&grace_of, manner.export.as_deref());
         let runs = items.into_iter().zip(numbers).enumerate().map(|(index, (item, number))| async move {
             let began = Instant::now();
             let Some(number) = number else {
@@ -260,6 +269,10 @@ impl Keeper {
                 };
                 return (index, outcome);
             };
+            if item.action.is_recovery() {
+                let outcome = self.bring_back(item, number, index, snapshot, progress, cancel).await;
+                return (index, outcome);
+            }
             let of_system = item.system.as_ref().and_then(|system| grace_of.get(system)).copied();
             let removal = Removal {
                 control: &self.control,
@@ -270,6 +283,8 @@ impl Keeper {
                 host: &self.host,
                 who: &self.who,
                 grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),
+                quarantine_for: self.policy.recovery.quarantine_for,
+                export,
                 item: &item,
                 number,
                 index,
@@ -284,6 +299,9 @@ impl Keeper {
             }
             if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
                 reason = format!("{reason} (and it could not be journalled: {fault})");
+            }
+            if let (Ending::Removed, Some(id)) = (ended.ending, &item.id) {
+                self.note_removed(id, now).await;
             }
             if let (Ending::Removed | Ending::AlreadyGone, Some(id)) = (ended.ending, &item.id)
                 && checker.mark_on(id).is_some()
@@ -305,6 +323,73 @@ impl Keeper {
             futures_util::stream::iter(runs).buffer_unordered(at_once).collect().await;
         outcomes.sort_by_key(|(index, _)| *index);
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+
+    /// Records how everything that goes was made, so that it can be undone. What cannot be recorded goes all the same.
+    async fn record(&self, items: &[Item], snapshot: &Snapshot) {
+        let going = |item: &&Item| item.action.removes() || item.action == Action::Quarantine;
+        let going: HashSet<ContainerId> =
+            items.iter().filter(going).filter_map(|item| item.id.clone()).collect();
+        let keep = self.policy.recovery.keep;
+        let _ = record_specs(&self.engine, snapshot, &self.folder, keep, &going).await;
+    }
+
+    /// What the keeper removed is nobody's loss, and can be undone if it is recorded.
+    async fn note_removed(&self, id: &ContainerId, at: Timestamp) {
+        let (host, who, id) = (self.host.clone(), self.who.clone(), id.clone());
+        // Without it the removal can only be undone as long as somebody misses it.
+        let _ = self
+            .journal
+            .perform(move |state| {
+                state.set_removed(&host, &id, at, &who)?;
+                state.end_quarantine(&host, &id).map(|_| ())
+            })
+            .await;
+    }
+
+    /// Brings one container back.
+    async fn bring_back(
+        &self,
+        item: Item,
+        number: i64,
+        index: usize,
+        snapshot: &Snapshot,
+        progress: &mpsc::Sender<Progress>,
+        cancel: &CancellationToken,
+    ) -> ItemOutcome {
+        let began = Instant::now();
+        let comeback = Comeback {
+            control: &self.control,
+            engine: &self.engine,
+            journal: &self.journal,
+            folder: &self.folder,
+            host: &self.host,
+            policy: &self.policy,
+            snapshot,
+            item: &item,
+            number,
+            index,
+            progress,
+        };
+        let ended = if cancel.is_cancelled() {
+            Ended::new(Ending::Skipped, "interrupted before it began")
+        } else {
+            comeback.carry_out().await
+        };
+        let line = format!("{}: {}", ended.ending.as_str(), ended.reason);
+        let mut reason = ended.reason;
+        if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
+            reason = format!("{reason} (and it could not be journalled: {fault})");
+        }
+        let outcome = ItemOutcome {
+            ending: ended.ending,
+            reason,
+            evidence_missing: ended.evidence_missing,
+            duration: began.elapsed(),
+            item,
+        };
+        let _ = progress.send(Progress::Finished { index, outcome: Box::new(outcome.clone()) }).await;
+        outcome
     }
 
     /// Step 5: every intent that changes something is on disk before the first request goes out.
@@ -341,6 +426,10 @@ fn name_of(intent: &Intent) -> &'static str {
         Intent::ForceRemove(_) => "force remove",
         Intent::Drain(_) => "drain",
         Intent::Evict(_) => "evict",
+        Intent::Quarantine(_) => "quarantine",
+        Intent::Recreate(_) => "recreate",
+        Intent::Undo(_) => "undo",
+        Intent::Heal(_) => "heal",
     }
 }
 

@@ -8,6 +8,7 @@
 //!   [`domain::plan()`] turns verdicts and an intent into a plan.
 //! - [`profiles`] and [`config`] say what to look for and by which rules.
 //! - [`keeper`] carries out a confirmed plan, checking again before every step; [`state`] is its journal.
+//! - [`recovery`] keeps what it takes to make a container again, and tells what its removal would lose.
 //! - [`folders`] finds what sandboxes leave on the disk.
 //! - [`gate`] is a read-only way to the engine, for people who may only look.
 //! - [`cli`] shows the result, as a table for people and as JSON for programs.
@@ -29,6 +30,7 @@ pub mod gate;
 pub mod keeper;
 pub mod privileges;
 pub mod profiles;
+pub mod recovery;
 pub mod sessions;
 pub mod state;
 pub mod text;

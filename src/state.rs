@@ -4,6 +4,8 @@
 mod journal;
 mod looks;
 mod marks;
+mod quarantines;
+mod specs;
 
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
@@ -17,6 +19,7 @@ use thiserror::Error;
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::Mark;
+pub use specs::{Kept, SpecRecord};
 
 /// Why our own state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -44,10 +47,10 @@ pub enum StateFault {
 }
 
 /// The version of the tables; a newer program's are refused.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// What every version after the first added, in order.
-const ADDED: [&str; 1] = [looks::TABLES];
+const ADDED: [&str; 2] = [looks::TABLES, specs::TABLES];
 
 const TABLES: &str = "
 CREATE TABLE plans (
@@ -177,6 +180,8 @@ impl State {
                 connection.pragma_update(None, "journal_mode", "wal")?;
                 connection.pragma_update(None, "synchronous", "full")?;
                 connection.pragma_update(None, "foreign_keys", true)?;
+                // A spec that is forgotten leaves no secret behind.
+                connection.pragma_update(None, "secure_delete", true)?;
             }
             Ok(connection)
         };

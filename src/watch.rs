@@ -10,6 +10,7 @@ mod images;
 mod marks;
 pub(crate) mod paths;
 pub(crate) mod place;
+mod recall;
 mod sessions;
 
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::snapshot::{Neighbours, SystemFacts};
-use crate::domain::{Profile, Snapshot};
+use crate::domain::{Profile, Recalled, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
@@ -31,6 +32,7 @@ pub use engine::EngineFacts;
 use engine::EngineWatcher;
 pub(crate) use engine::inspect;
 use marks::MarkReader;
+use recall::Recall;
 use sessions::{SessionWatcher, SystemReading, Wanted};
 
 /// How often to look.
@@ -80,6 +82,8 @@ struct Desk {
     marks: MarkReader,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
+    /// What was here before.
+    recall: Recall,
     /// How long a disk may take to answer.
     patience: Duration,
     /// The profiles of systems that are not looked for.
@@ -102,6 +106,7 @@ impl Observer {
             engine: EngineWatcher::new(endpoints, profiles, budget),
             desk: Desk {
                 clock: ClockWatch::default(),
+                recall: Recall::new(state_folder.clone()),
                 marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
                 patience: budget,
@@ -236,7 +241,7 @@ impl Desk {
             }
         }
         let kept = systems.iter();
-        Snapshot {
+        let mut snapshot = Snapshot {
             host: engine.host.clone(),
             engine: engine.rows.clone(),
             images: engine.images.clone(),
@@ -246,8 +251,11 @@ impl Desk {
             systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
             drains: marks.unwrap_or_default(),
             marks_fault,
+            recalled: Recalled::default(),
             clock_step: self.clock.look(),
-        }
+        };
+        snapshot.recalled = self.recall.look(&snapshot, &engine.departures);
+        snapshot
     }
 }
 

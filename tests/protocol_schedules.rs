@@ -292,6 +292,7 @@ impl Bench {
         let answering = Arc::clone(&world);
         engine.on("*", "/containers/*", Behaviour::call(move |request| answering.answer(request)));
         engine.on("GET", "/containers/json", Behaviour::json(&list));
+        engine.on("GET", "/containers/*/json/recorded", Behaviour::error(500, "not asked here"));
         let policy = Policy { expected_hash: Some("new".to_owned()), ..Policy::default() };
         Self { engine, world, folder, policy }
     }
@@ -334,7 +335,7 @@ impl Bench {
         let (progress, mut events) = tokio::sync::mpsc::channel(64);
         let listening = tokio::spawn(async move { while events.recv().await.is_some() {} });
         let keeper = self.keeper();
-        let manner = Manner { grace: Some(Duration::from_secs(1)), concurrency: None };
+        let manner = Manner { grace: Some(Duration::from_secs(1)), ..Manner::default() };
         let cancel = CancellationToken::new();
         let outcomes = keeper.carry_out(plan, &snapshot, self.systems(), manner, progress, &cancel).await;
         listening.abort();

@@ -14,18 +14,23 @@ use super::report::outcome as outcome_of_look;
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Item, Plan};
 use crate::domain::{Snapshot, Verdicts, classify, plan};
-use crate::engine::Endpoint;
+use crate::engine::{Endpoint, EngineView};
 use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
+use crate::recovery::{Recorder, losses};
+use crate::state::State;
 use crate::text::{clean, fit};
 use crate::watch::Observer;
 
 /// How long a second keeper waits for the first.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+/// How many containers are looked into for what their removal would lose, and how long that may take.
+const MOST_WEIGHED: usize = 20;
+const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
 
 /// How a command wants to act.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// The command's name, for sentences.
     pub(super) command: &'static str,
@@ -54,6 +59,7 @@ pub(super) struct Site<'a> {
     wish: Wish,
     cancel: CancellationToken,
     interrupts: Option<Interrupts>,
+    recorder: Option<Recorder>,
 }
 
 /// What asks the program to end. Once listened to, a signal waits here until somebody looks.
@@ -99,6 +105,7 @@ impl<'a> Site<'a> {
             wish,
             cancel: CancellationToken::new(),
             interrupts: None,
+            recorder: None,
         })
     }
 
@@ -119,13 +126,29 @@ impl<'a> Site<'a> {
         if let Some(fault) = &snapshot.engine.fault {
             return Err(KeeperFault::NoEvidence(fault.clone()).into());
         }
-        if let Some(keeper) = &self.keeper
-            && keeper.tidy_marks(&snapshot).await? > 0
-        {
-            snapshot = self.observer.observe().await;
+        if let Some(keeper) = &self.keeper {
+            if keeper.tidy_marks(&snapshot).await? > 0 {
+                snapshot = self.observer.observe().await;
+            }
+            self.record(&snapshot).await?;
         }
         let verdicts = classify(&snapshot, &self.house.settings.policy, Timestamp::now());
         Ok((snapshot, verdicts))
+    }
+
+    /// Records how what is here was made; when it is gone it is too late.
+    async fn record(&mut self, snapshot: &Snapshot) -> Result<(), Trouble> {
+        let settings = &self.house.settings;
+        if !settings.record {
+            // Whoever does not want it recorded does not want what was recorded before, either.
+            let forgotten = State::open(&settings.state_folder).and_then(|state| state.forget_specs());
+            return forgotten.map(|_| ()).map_err(|fault| KeeperFault::from(fault).into());
+        }
+        let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
+        let folder = settings.state_folder.clone();
+        let recorder =
+            self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.recovery.keep));
+        recorder.look(&engine, snapshot).await.map_err(|fault| KeeperFault::from(fault).into())
     }
 
     /// One pass: plan, show, confirm, carry out.
@@ -142,6 +165,9 @@ impl<'a> Site<'a> {
         let looked = outcome_of_look(snapshot, verdicts, policy, Timestamp::now());
         if !self.wish.json {
             write(&preview(&plan, Writing::of_stdout()));
+        }
+        if !self.wish.json && !self.wish.yes {
+            write(&in_lines(&self.losses(&plan, verdicts).await));
         }
         let outcomes = if self.wish.dry_run || plan.changes() == 0 {
             plan.into_items().into_iter().map(not_done).collect()
@@ -163,6 +189,30 @@ impl<'a> Site<'a> {
         Ok(Pass { outcomes, brakes, outcome, interrupted: self.cancel.is_cancelled(), draining })
     }
 
+    /// What would be lost with each container that is to be removed, for whoever is about to decide.
+    async fn losses(&self, plan: &Plan, verdicts: &Verdicts) -> Vec<String> {
+        let removed: Vec<&Item> = plan.items().iter().filter(|item| item.action.removes()).collect();
+        let engine = EngineView::new(self.endpoint.clone(), self.house.settings.timeout);
+        let looks = removed.iter().take(MOST_WEIGHED).filter_map(|item| {
+            let verdict =
+                verdicts.containers.iter().find(|verdict| verdict.subject.id() == item.id.as_ref())?;
+            let container = verdict.subject.container()?;
+            let engine = &engine;
+            Some(async move { (&item.name, losses(engine, container, WEIGHED_WITHIN).await.sentences()) })
+        });
+        let weighed = futures_util::future::join_all(looks).await;
+        let mut lines: Vec<String> = weighed
+            .into_iter()
+            .filter(|(_, sentences)| !sentences.is_empty())
+            .map(|(name, sentences)| clean(&format!("in {name}: {}", sentences.join("; "))).into_owned())
+            .collect();
+        let more = removed.len().saturating_sub(MOST_WEIGHED);
+        if more > 0 {
+            lines.push(format!("{more} more were not looked into"));
+        }
+        lines
+    }
+
     async fn carry_out(&mut self, plan: Plan, snapshot: &Snapshot) -> Result<Vec<ItemOutcome>, Trouble> {
         let Some(keeper) = &self.keeper else { return Ok(Vec::new()) };
         let (progress, mut events) = mpsc::channel(256);
@@ -173,7 +223,8 @@ impl<'a> Site<'a> {
         };
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         let systems = self.house.systems()?;
-        let work = keeper.carry_out(plan, snapshot, systems, self.wish.manner, progress, &self.cancel);
+        let work =
+            keeper.carry_out(plan, snapshot, systems, self.wish.manner.clone(), progress, &self.cancel);
         tokio::pin!(work);
         let outcomes = loop {
             tokio::select! {
@@ -263,6 +314,10 @@ fn preview(plan: &Plan, writing: Writing) -> String {
             Action::Stop => "stop",
             Action::ForceRemove => "remove by force",
             Action::Drain => "drain",
+            Action::Quarantine => "quarantine",
+            Action::Restore => "restore",
+            Action::Start => "start",
+            Action::Recreate => "recreate",
         };
         let name = fit(&clean(&item.name), widest);
         let line = format!(

@@ -54,6 +54,9 @@ impl Display {
             Progress::Removing { index } => {
                 self.in_flight.insert(*index, InFlight { word: "removing", until: None });
             }
+            Progress::Recovering { index, word } => {
+                self.in_flight.insert(*index, InFlight { word, until: None });
+            }
             Progress::Finished { index, outcome } => {
                 self.in_flight.remove(index);
                 self.finished += 1;

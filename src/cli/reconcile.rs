@@ -1,5 +1,6 @@
 //! `sandkeeper reconcile`: clean up what nobody needs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -37,6 +38,12 @@ pub(super) struct ReconcileArguments {
     /// Stay until everything that drains is gone
     #[arg(long)]
     wait: bool,
+    /// Stop and rename what would be removed; `undo` restores it, and it is removed after a day
+    #[arg(long)]
+    quarantine: bool,
+    /// Save what each container has written inside itself, outside of mounts, as a tar file in this folder first
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
     /// How long a graceful stop waits [default: the profile's, else 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     grace: Option<Duration>,
@@ -93,6 +100,11 @@ pub(super) struct Summary {
     stopped: usize,
     already_gone: usize,
     planned: usize,
+    quarantined: usize,
+    restored: usize,
+    started: usize,
+    recreated: usize,
+    adopted: usize,
 }
 
 impl<'a> From<&'a ItemOutcome> for OutcomeReport<'a> {
@@ -127,6 +139,11 @@ impl Summary {
                 Ending::Stopped => &mut summary.stopped,
                 Ending::AlreadyGone => &mut summary.already_gone,
                 Ending::Planned => &mut summary.planned,
+                Ending::Quarantined => &mut summary.quarantined,
+                Ending::Restored => &mut summary.restored,
+                Ending::Started => &mut summary.started,
+                Ending::Recreated => &mut summary.recreated,
+                Ending::Adopted => &mut summary.adopted,
             };
             *count += 1;
         }
@@ -143,6 +160,11 @@ impl Summary {
             (self.stopped, "stopped"),
             (self.already_gone, "already gone"),
             (self.drained, "drained"),
+            (self.quarantined, "quarantined"),
+            (self.restored, "restored"),
+            (self.recreated, "recreated"),
+            (self.started, "started"),
+            (self.adopted, "adopted"),
             (self.planned, "planned"),
             (self.kept, "kept"),
         ];
@@ -161,7 +183,11 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         yes: arguments.yes,
         dry_run: arguments.dry_run,
         json: arguments.json,
-        manner: Manner { grace: arguments.grace, concurrency: arguments.concurrency.map(usize::from) },
+        manner: Manner {
+            grace: arguments.grace,
+            concurrency: arguments.concurrency.map(usize::from),
+            export: arguments.export.clone(),
+        },
     };
     let intent = Intent::Reconcile(Reconcile {
         only: None,
@@ -169,6 +195,7 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         drain: arguments.drain,
         workspace: arguments.workspace.clone(),
         override_brake: arguments.override_brake,
+        quarantine: arguments.quarantine,
     });
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;

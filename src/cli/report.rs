@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::domain::evidence::Evidence;
 use crate::domain::snapshot::Reading;
-use crate::domain::verdict::{Brake, Claim, Lost, Verdict};
+use crate::domain::verdict::{Brake, Claim, Lost, Verdict, WayBack};
 use crate::domain::{Policy, Snapshot, Status, SystemName, Verdicts};
 
 use super::Outcome;
@@ -57,6 +57,8 @@ pub(super) struct ContainerReport {
     pub(super) created_at: Option<Timestamp>,
     pub(super) started_at: Option<Timestamp>,
     pub(super) quiet_since: Option<Timestamp>,
+    /// The name it has in quarantine, if it is there.
+    pub(super) quarantined_as: Option<String>,
     pub(super) running_execs: usize,
     pub(super) session_count: usize,
     pub(super) live_sessions: usize,
@@ -80,6 +82,10 @@ pub(super) struct LostReport {
     pub(super) system: SystemName,
     pub(super) workspace: Option<String>,
     pub(super) container: String,
+    /// Which container that was, if it is known.
+    pub(super) id: Option<String>,
+    /// How it can be brought back.
+    pub(super) way_back: WayBack,
     pub(super) reasons: Vec<String>,
 }
 
@@ -166,6 +172,7 @@ impl From<&Verdict> for ContainerReport {
             created_at: container.map(|container| container.created_at),
             started_at: container.and_then(crate::domain::Container::started_at),
             quiet_since: verdict.quiet_since,
+            quarantined_as: verdict.quarantine.as_ref().map(|aside| aside.named.clone()),
             running_execs: verdict.running_execs,
             session_count: verdict.claims.total,
             live_sessions: verdict.claims.live,
@@ -195,6 +202,8 @@ impl From<&Lost> for LostReport {
             system: lost.system.clone(),
             workspace: lost.workspace.clone(),
             container: lost.container.clone(),
+            id: lost.id.as_ref().map(ToString::to_string),
+            way_back: lost.way_back,
             reasons: lost.evidence.iter().map(Evidence::to_string).collect(),
         }
     }

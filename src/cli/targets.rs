@@ -1,6 +1,7 @@
 //! `stop`, `rm`, `drain` and `undrain`: acting on containers the operator names.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -65,6 +66,12 @@ pub(super) struct RemoveArguments {
     /// Kill what runs in it; every check is still made
     #[arg(long)]
     force: bool,
+    /// Stop and rename it instead of removing it; `undo` restores it, and it is removed after a day
+    #[arg(long, conflicts_with = "force")]
+    quarantine: bool,
+    /// Save what it has written inside itself, outside of mounts, as a tar file in this folder first
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
     /// With --force: remove it even if sessions are live in it; N is their exact number
     #[arg(long, value_name = "N", requires = "force")]
     even_if_live: Option<usize>,
@@ -84,17 +91,21 @@ struct Report<'a> {
 }
 
 pub(super) async fn stop(arguments: &StopArguments, house: &House) -> Result<Outcome, Trouble> {
-    let manner = Manner { grace: arguments.grace, concurrency: None };
+    let manner = Manner { grace: arguments.grace, ..Manner::default() };
     let even_if_live = arguments.even_if_live;
     act("stop", &arguments.common, manner, house, |ids| Intent::Stop(Targets { ids, even_if_live })).await
 }
 
 pub(super) async fn remove(arguments: &RemoveArguments, house: &House) -> Result<Outcome, Trouble> {
-    let manner = Manner { grace: arguments.grace, concurrency: None };
+    let export = arguments.export.clone();
+    let manner = Manner { grace: arguments.grace, export, ..Manner::default() };
     let even_if_live = arguments.even_if_live;
-    let force = arguments.force;
+    let (force, quarantine) = (arguments.force, arguments.quarantine);
     act("rm", &arguments.common, manner, house, |ids| {
         let targets = Targets { ids, even_if_live };
+        if quarantine {
+            return Intent::Quarantine(targets);
+        }
         if force { Intent::ForceRemove(targets) } else { Intent::Remove(targets) }
     })
     .await

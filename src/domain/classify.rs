@@ -5,10 +5,12 @@
 //! that rests on silence.
 
 mod again;
+mod aside;
 mod attribute;
 mod claims;
 mod hash;
 mod home;
+mod missing;
 mod outdated;
 mod over;
 
@@ -23,6 +25,7 @@ use jiff::Timestamp;
 use super::container::{Container, ContainerState, Inspected};
 use super::evidence::Evidence;
 use super::policy::Policy;
+use super::recovery::Quarantine;
 use super::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
@@ -38,6 +41,8 @@ const NAMED_LIVE_SESSIONS: usize = 3;
 /// Judges everything in the snapshot. Total and deterministic: every container of some system gets exactly one
 /// verdict with at least one reason.
 pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdicts {
+    let named = aside::with_old_names(snapshot);
+    let snapshot = named.as_ref().unwrap_or(snapshot);
     let certain = doubt_of_engine(snapshot, policy, now).is_none();
     let present = if certain { names_present(&snapshot.engine.value) } else { None };
     judge_all(snapshot, present.as_ref(), policy, now)
@@ -53,12 +58,13 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
     let attributed = attribute(snapshot, policy);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
     for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
-        let joined = join(system, &candidates, present, policy, now);
+        let mut joined = join(system, &candidates, present, policy, now);
         let judge = Judge {
             policy,
             now,
             system,
             drains: &snapshot.drains,
+            quarantined: &snapshot.recalled.quarantined,
             engine_doubt: doubt_of_engine(snapshot, policy, now),
             store_doubts: (0..system.profile.stores.len())
                 .map(|rule| doubt_of_stores(system, rule, policy, now))
@@ -76,6 +82,13 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),
         );
         verdicts.brakes.extend(brake(system, &verdicts.containers[judged..], policy));
+        if present.is_some() {
+            // Only where every name is known can anything be called gone.
+            let judged = &verdicts.containers[judged..];
+            let (lost, served) = (&mut joined.lost, &joined.served);
+            let gone = missing::find(system, &snapshot.recalled, judged, lost, served, policy, now);
+            verdicts.gone.extend(gone);
+        }
         verdicts.lost.extend(joined.lost);
     }
     verdicts.containers.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
@@ -117,6 +130,7 @@ struct Judge<'a> {
     now: Timestamp,
     system: &'a SystemFacts,
     drains: &'a HashMap<super::ContainerId, DrainMark>,
+    quarantined: &'a HashMap<super::ContainerId, Quarantine>,
     engine_doubt: Option<Evidence>,
     /// One per rule of the profile.
     store_doubts: Vec<Option<Evidence>>,
@@ -138,7 +152,7 @@ impl Judge<'_> {
             outdated.retain(|reason| *reason != Evidence::ConfigUndecided);
         }
         evidence.append(&mut outdated);
-        Verdict {
+        let mut verdict = Verdict {
             subject: Subject::Container(Arc::clone(container)),
             system: Some(self.system.profile.name.clone()),
             workspace: candidate.workspace,
@@ -149,8 +163,15 @@ impl Judge<'_> {
             quiet_since: newest_sign_of_use(container, &claimed),
             running_execs,
             claims: claimed.claims,
+            quarantine: None,
             evidence,
+        };
+        if let Some(quarantine) = self.quarantined.get(&container.id)
+            && container.name == quarantine.name
+        {
+            aside::mark(&mut verdict, quarantine, self.now);
         }
+        verdict
     }
 
     /// The status and its reasons; why it is outdated is added by the caller.
@@ -333,6 +354,8 @@ fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<
     let has_store = system.profile.has_store();
     let nothing_is_claimed = verdicts.iter().all(|verdict| verdict.claims.total == 0);
     let unclaimed = |verdict: &&Verdict| match verdict.status {
+        // What was put aside was agreed upon.
+        _ if verdict.quarantine.is_some() => false,
         Status::Orphaned => has_store || matches!(verdict.evidence.first(), Some(Evidence::PathGone(_))),
         Status::Stale | Status::Draining => has_store && nothing_is_claimed,
         _ => false,

@@ -139,6 +139,8 @@ pub struct Inspection {
     pub restarts_by_itself: bool,
     /// Memory-backed mounts, which a stop loses.
     pub tmpfs: Vec<String>,
+    /// Whether its last run ended for want of memory.
+    pub out_of_memory: bool,
     /// What runs in it, where a profile wants to know.
     pub processes: Processes,
 }

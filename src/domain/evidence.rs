@@ -1,12 +1,15 @@
 //! Evidence: what a verdict rests on. Its `Display` is the sentence people read on screen, in JSON and in the
 //! journal; there is no other place for these words.
 
+mod recovery;
+
 use std::fmt;
 use std::time::Duration;
 
 use super::container::ContainerState;
 use super::profile::SystemName;
 use super::span::{Precise, Span};
+use super::verdict::WayBack;
 
 /// One reason behind a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +227,48 @@ pub enum Evidence {
         /// What the session calls it.
         container: String,
     },
+    /// The container a session is in has ended.
+    ContainerEnded {
+        /// Which.
+        container: String,
+    },
+    /// How it ended or went.
+    Departed {
+        /// In words.
+        how: String,
+        /// Time since then.
+        ago: Duration,
+    },
+    /// When it was last here.
+    LastSeen {
+        /// Time since then.
+        ago: Duration,
+    },
+    /// The keeper removed it.
+    RemovedByUs {
+        /// Time since then.
+        ago: Duration,
+        /// At whose wish.
+        by: String,
+    },
+    /// It was stopped and renamed instead of being removed.
+    Quarantined {
+        /// Time since then.
+        ago: Duration,
+        /// By whom.
+        by: String,
+        /// How long it stays.
+        left: Duration,
+    },
+    /// It is not brought back any more unless somebody asks.
+    GivenUp {
+        /// How often that was tried.
+        tries: usize,
+        /// What came of the last time.
+        reason: String,
+    },
+    /// How it can be brought back.
+    Comeback(WayBack),
     /// The session is still open, though not live.
     SessionOpen {
         /// Time since its last activity, if known.
@@ -276,7 +321,12 @@ impl Evidence {
             | Self::LivenessUnclear { .. }
             | Self::ActivityUnreadable { .. }
             | Self::SessionOpen { .. } => "sessions",
-            Self::DrainMarked { .. } => "our own state",
+            Self::DrainMarked { .. }
+            | Self::LastSeen { .. }
+            | Self::RemovedByUs { .. }
+            | Self::Quarantined { .. }
+            | Self::GivenUp { .. }
+            | Self::Comeback(_) => "our own state",
             Self::ClockStepped(_) | Self::FactsTooOld { .. } => "the clock",
             Self::Undecidable(_) | Self::ProfileBroken(_) | Self::Disputed(_) => "profile",
             _ => "engine",
@@ -380,11 +430,11 @@ impl fmt::Display for Evidence {
                 write!(f, "whether it outlives its sessions cannot be told: {why}")
             }
             Self::Undecidable(why) | Self::ProfileBroken(why) => f.write_str(why),
-            Self::ContainerGone { container } => write!(f, "it needs container {container}, which is not there"),
             Self::SessionOpen { quiet } => {
                 f.write_str("it has not ended")?;
                 quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
             }
+            recovery => recovery.write_recovery(f),
         }
     }
 }

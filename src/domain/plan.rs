@@ -3,6 +3,8 @@
 //! A [`Plan`] cannot be cloned and gives up its items only by being consumed, so what was confirmed can be carried
 //! out once. Every item carries the facts it was decided on, which are checked again before each step.
 
+mod recover;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +16,9 @@ use super::container::{Container, ContainerId, ContainerState};
 use super::evidence::{Evidence, plural};
 use super::policy::Policy;
 use super::profile::SystemName;
-use super::span::elapsed;
+use super::span::{Precise, Span, elapsed};
 use super::verdict::{Brake, Status, Verdict, Verdicts};
+pub use recover::{last_removed, to_heal};
 
 /// How long a plan may wait for its confirmation.
 pub const PLAN_VALIDITY: Duration = Duration::from_secs(30);
@@ -33,8 +36,16 @@ pub enum Intent {
     ForceRemove(Targets),
     /// Mark these for eviction.
     Drain(Targets),
-    /// Remove those of these that are marked for eviction and whose last session has ended.
+    /// Remove those of these that are marked for eviction and whose last session has ended, or whose quarantine is over.
     Evict(Targets),
+    /// Put these aside: stop gracefully, then rename.
+    Quarantine(Targets),
+    /// Bring these back: they are gone, have ended, or were put aside.
+    Recreate(Targets),
+    /// Bring these back, which the keeper put aside or removed.
+    Undo(Targets),
+    /// Bring these back, without anybody asking, if live sessions miss them.
+    Heal(Targets),
 }
 
 /// Containers the operator named.
@@ -59,6 +70,8 @@ pub struct Reconcile {
     pub only: Option<HashSet<ContainerId>>,
     /// The operator has seen the brake and names the exact number of orphans behind it.
     pub override_brake: Option<usize>,
+    /// Put aside what would be removed.
+    pub quarantine: bool,
 }
 
 /// What would be done about one container.
@@ -77,9 +90,27 @@ pub enum Action {
     ForceRemove,
     /// Mark for eviction.
     Drain,
+    /// Stop gracefully if it runs, then rename.
+    Quarantine,
+    /// Take out of quarantine: rename, and start if it ran.
+    Restore,
+    /// Start.
+    Start,
+    /// Make it again as it was recorded, unless another has taken its place.
+    Recreate,
 }
 
 impl Action {
+    /// Whether it brings something back.
+    pub fn is_recovery(self) -> bool {
+        matches!(self, Self::Restore | Self::Start | Self::Recreate)
+    }
+
+    /// Whether it removes something for good.
+    pub fn removes(self) -> bool {
+        matches!(self, Self::Remove | Self::StopAndRemove | Self::ForceRemove)
+    }
+
     /// The word in JSON, in the journal and on screen.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -89,6 +120,10 @@ impl Action {
             Self::Stop => "stop",
             Self::ForceRemove => "force_remove",
             Self::Drain => "drain",
+            Self::Quarantine => "quarantine",
+            Self::Restore => "restore",
+            Self::Start => "start",
+            Self::Recreate => "recreate",
         }
     }
 }
@@ -123,6 +158,29 @@ pub enum Reason {
     Sought(String),
     /// The engine removes it as soon as it stops, so it could not be given back to whoever comes meanwhile.
     AutoRemove,
+    /// It is in quarantine, for this much longer.
+    InQuarantine(Duration),
+    /// Live sessions miss it.
+    Missed(usize),
+    /// It was removed, and that is taken back.
+    Undone,
+    /// Nobody misses it.
+    NotLost,
+    /// It goes with its sessions.
+    NotPersistent,
+    /// It is not known how it was made.
+    NotRecorded,
+    /// The keeper did nothing to it that could be taken back.
+    NothingToUndo,
+    /// It was tried in vain a moment ago.
+    TriedJustNow(Duration),
+    /// It was tried in vain too often.
+    GivenUp {
+        /// How often.
+        tries: usize,
+        /// What came of the last time.
+        reason: String,
+    },
 }
 
 /// One container of a plan, with the facts the decision rests on.
@@ -201,13 +259,18 @@ impl Plan {
 /// Decides what would be done about every container the intent speaks of.
 pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestamp) -> Plan {
     let brakes = held_brakes(verdicts, intent);
-    let items = verdicts
+    let mut items: Vec<Item> = verdicts
         .containers
         .iter()
         .filter(|verdict| concerns(intent, verdict))
         .map(|verdict| {
-            let (action, reason) = decide(verdict, intent, policy, &brakes, now);
             let container = verdict.subject.container();
+            let (action, reason) = match container {
+                Some(container) if recover::is_recovery(intent) && verdict.status != Status::Unknown => {
+                    recover::here(verdict, container, &verdicts.lost, intent, now)
+                }
+                _ => decide(verdict, intent, policy, &brakes, now),
+            };
             Item {
                 id: verdict.subject.id().cloned(),
                 name: verdict.subject.name().to_owned(),
@@ -226,6 +289,7 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
             }
         })
         .collect();
+    items.extend(recover::gone(verdicts, intent, now));
     Plan { made_at: now, intent: intent.clone(), items, brakes }
 }
 
@@ -243,7 +307,11 @@ fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
         | Intent::Remove(targets)
         | Intent::ForceRemove(targets)
         | Intent::Drain(targets)
-        | Intent::Evict(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
+        | Intent::Evict(targets)
+        | Intent::Quarantine(targets)
+        | Intent::Recreate(targets)
+        | Intent::Undo(targets)
+        | Intent::Heal(targets) => verdict.subject.id().is_some_and(|id| targets.ids.contains(id)),
     }
 }
 
@@ -302,6 +370,7 @@ fn decide(
     if let Some(too_new) = too_new {
         return keep(Reason::TooNew(too_new));
     }
+    let aside = verdict.quarantine.as_ref().map(|aside| elapsed(now, aside.until).unwrap_or_default());
     let running = container.state.holds_processes();
     let removal = if running { Action::StopAndRemove } else { Action::Remove };
     let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
@@ -310,8 +379,14 @@ fn decide(
         Intent::Stop(_) => keep(Reason::NotRunning(container.state.clone())),
         Intent::Remove(_) => (removal, Reason::Asked),
         Intent::ForceRemove(_) => (Action::ForceRemove, Reason::Asked),
-        Intent::Drain(_) => keep(deciding()),
-        Intent::Evict(_) if verdict.status != Status::Draining => keep(deciding()),
+        Intent::Drain(_) | Intent::Recreate(_) | Intent::Undo(_) | Intent::Heal(_) => keep(deciding()),
+        Intent::Quarantine(_) if aside.is_some() => keep(deciding()),
+        Intent::Quarantine(_) if running && auto_remove => keep(Reason::AutoRemove),
+        Intent::Quarantine(_) => (Action::Quarantine, Reason::Asked),
+        Intent::Evict(_) | Intent::Reconcile(_) if aside.is_some_and(|left| !left.is_zero()) => {
+            keep(Reason::InQuarantine(aside.unwrap_or_default()))
+        }
+        Intent::Evict(_) if verdict.status != Status::Draining && aside.is_none() => keep(deciding()),
         Intent::Evict(_) => match brake_on(verdict, brakes) {
             Some(brake) => keep(Reason::Braked(brake)),
             None if running && auto_remove => keep(Reason::AutoRemove),
@@ -330,6 +405,9 @@ fn decide(
             }
             if running && auto_remove {
                 return keep(Reason::AutoRemove);
+            }
+            if (reconcile.quarantine || policy.recovery.quarantine) && aside.is_none() {
+                return (Action::Quarantine, deciding());
             }
             (removal, deciding())
         }
@@ -383,6 +461,24 @@ impl fmt::Display for Reason {
             Self::AutoRemove => f.write_str(
                 "it was made with --rm: a stop would remove it at once, with no way back; `rm` takes it if you name it",
             ),
+            Self::InQuarantine(left) => {
+                write!(f, "in quarantine for {} more; `undo` restores it, `rm` removes it now", Precise(*left))
+            }
+            Self::Missed(count) => {
+                let verb = if *count == 1 { "misses" } else { "miss" };
+                write!(f, "{count} live {} {verb} it", plural(*count, "session"))
+            }
+            Self::Undone => f.write_str("what was removed comes back; what was written inside it does not"),
+            Self::NotLost => f.write_str("nobody misses it"),
+            Self::NotPersistent => f.write_str("it goes with its sessions, so it is not brought back"),
+            Self::NotRecorded => {
+                f.write_str("it was not recorded how it was made, so it cannot be made again")
+            }
+            Self::NothingToUndo => f.write_str("sandkeeper did nothing to it that could be taken back"),
+            Self::TriedJustNow(left) => write!(f, "tried in vain a moment ago; again in {}", Span(*left)),
+            Self::GivenUp { tries, reason } => {
+                write!(f, "given up after {tries} failures: {reason}; `recreate` tries again")
+            }
             Self::NotRunning(state) => write!(f, "it is {state}: there is nothing to stop"),
         }
     }

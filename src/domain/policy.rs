@@ -30,6 +30,29 @@ pub struct Policy {
     pub instance: Option<String>,
     /// The mass-orphan brake.
     pub brake: BrakeRule,
+    /// What is remembered and put aside.
+    pub recovery: RecoveryRule,
+}
+
+/// What the operator decided about coming back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryRule {
+    /// How long what was recorded of a container is kept after it was last seen.
+    pub keep: Duration,
+    /// Whether a bulk clean-up puts containers aside instead of removing them.
+    pub quarantine: bool,
+    /// How long a container stays in quarantine.
+    pub quarantine_for: Duration,
+}
+
+impl Default for RecoveryRule {
+    fn default() -> Self {
+        Self {
+            keep: Duration::from_hours(30 * 24),
+            quarantine: false,
+            quarantine_for: Duration::from_hours(24),
+        }
+    }
 }
 
 /// When a mass of orphans looks like a wrong database, mount or clock rather than like a mess.
@@ -52,6 +75,7 @@ impl Default for Policy {
             expected_hash_of: BTreeMap::new(),
             instance: None,
             brake: BrakeRule { more_than: 5, percent: 50 },
+            recovery: RecoveryRule::default(),
         }
     }
 }

@@ -192,6 +192,15 @@ pub struct Link {
     pub lost: LostRule,
 }
 
+/// What may be done about lost containers of a system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// How lasting containers are made may be recorded, so that they can be made again. Their environment is part of it.
+    pub record: bool,
+    /// What is lost while a session is live is brought back without anybody asking.
+    pub heal: bool,
+}
+
 /// A checked profile.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -226,6 +235,8 @@ pub struct Profile {
     pub image_drift: bool,
     /// How long a graceful stop waits; the policy's default holds without it.
     pub stop_grace: Option<Duration>,
+    /// What may be done about lost containers.
+    pub recovery: Recovery,
     /// Where the sessions are; nowhere for systems that keep none.
     pub stores: Vec<StoreRule>,
     /// How sessions claim containers.

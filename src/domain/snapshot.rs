@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::container::{ContainerId, Row};
 use super::profile::Profile;
+use super::recovery::Recalled;
 use super::session::Session;
 use super::span::{Span, elapsed};
 
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub systems: Vec<SystemFacts>,
     /// Containers marked for eviction, from our own state.
     pub drains: HashMap<ContainerId, DrainMark>,
+    /// What is remembered of containers that were here, or were put aside.
+    pub recalled: Recalled,
     /// Why our own state cannot say which are marked.
     pub marks_fault: Option<String>,
     /// By how much the wall clock was seen to jump lately. While this is set, silence proves nothing.

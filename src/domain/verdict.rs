@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::container::{Container, ContainerId, UnreadableRow};
 use super::evidence::Evidence;
 use super::profile::SystemName;
+use super::recovery::{Quarantine, Remembered, Tries};
 use super::session::{Liveness, Session};
 
 /// What a container is to the sessions around it.
@@ -151,6 +152,8 @@ pub struct Verdict {
     pub running_execs: usize,
     /// Since when there has been no sign of use, if anything is known.
     pub quiet_since: Option<Timestamp>,
+    /// Since when and how it is in quarantine, if it is.
+    pub quarantine: Option<Quarantine>,
     /// The reasons, the deciding one first; never empty.
     pub evidence: Vec<Evidence>,
 }
@@ -176,8 +179,43 @@ pub struct Lost {
     pub workspace: Option<String>,
     /// The container it needs.
     pub container: String,
+    /// Which container that was, or is, if it is known.
+    pub id: Option<ContainerId>,
+    /// Whether it can be brought back.
+    pub way_back: WayBack,
+    /// Whether that is done without anybody asking.
+    pub heals: bool,
+    /// Attempts to do so that came to nothing.
+    pub tries: Tries,
     /// The reasons.
     pub evidence: Vec<Evidence>,
+}
+
+/// How a lost container can be brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WayBack {
+    /// It is here and only has to be started.
+    Start,
+    /// It is in quarantine.
+    Restore,
+    /// It can be made again, as recorded.
+    Recreate,
+    /// It goes with its sessions, so it is not brought back.
+    NotPersistent,
+    /// Nothing is recorded of it.
+    None,
+}
+
+/// A remembered container that is not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// What is remembered.
+    pub remembered: Arc<Remembered>,
+    /// How many live sessions need it and have no other.
+    pub live: usize,
+    /// Whether it is brought back without anybody asking.
+    pub heals: bool,
 }
 
 /// All verdicts on one snapshot.
@@ -187,6 +225,8 @@ pub struct Verdicts {
     pub containers: Vec<Verdict>,
     /// Sessions whose container is gone.
     pub lost: Vec<Lost>,
+    /// Containers that are remembered and not here.
+    pub gone: Vec<Gone>,
     /// Systems whose containers nothing claims, although many exist: a wrong database rather than a mess.
     pub brakes: Vec<Brake>,
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::query_parameters::{RemoveContainerOptionsBuilder, StopContainerOptionsBuilder};
+use bollard::query_parameters::{
+    RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder, StopContainerOptionsBuilder,
+};
+use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::fault::EngineFault;
@@ -17,6 +20,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct EngineControl {
     docker: Docker,
+    transport: Transport,
     timeout: Duration,
 }
 
@@ -45,8 +49,8 @@ pub enum RemoveOutcome {
 impl EngineControl {
     /// Control over the engine at `endpoint`; nothing is sent yet.
     pub fn new(endpoint: &Endpoint, timeout: Duration) -> Result<Self, EngineFault> {
-        let docker = Transport::new(&endpoint.address, Access::Act).bollard()?;
-        Ok(Self { docker, timeout })
+        let transport = Transport::new(&endpoint.address, Access::Act);
+        Ok(Self { docker: transport.bollard()?, transport, timeout })
     }
 
     /// Stops gracefully. The request is never dropped: some engines turn a dropped stop into a kill.
@@ -80,6 +84,30 @@ impl EngineControl {
             },
             Ok(Ok(())) => Ok(()),
         }
+    }
+
+    /// Makes a container as the document says, under this name, and tells its full id. Nothing runs in it yet.
+    pub async fn create(&self, name: &str, document: &Value) -> Result<ContainerId, EngineFault> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if name.is_empty() || !name.bytes().all(plain) {
+            return Err(EngineFault::Unintelligible(format!("`{name}` is no name for a container")));
+        }
+        let path = format!("/containers/create?name={name}");
+        let answer = self.transport.post(&path, document, self.timeout).await?;
+        let answer: Value = serde_json::from_slice(&answer)
+            .map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
+        let id = answer.get("Id").and_then(Value::as_str).and_then(ContainerId::parse);
+        id.ok_or_else(|| EngineFault::Unintelligible("it does not say which container it made".to_owned()))
+    }
+
+    /// Gives a container another name, which nobody else may have.
+    pub async fn rename(&self, id: &ContainerId, name: &str) -> Result<(), EngineFault> {
+        let options = RenameContainerOptionsBuilder::default().name(name).build();
+        let rename = self.docker.rename_container(id.as_str(), options);
+        tokio::time::timeout(self.timeout, rename)
+            .await
+            .map_err(|_| EngineFault::TimedOut(self.timeout))??;
+        Ok(())
     }
 
     /// Lets a paused container run on, for engines that do not stop what is paused.

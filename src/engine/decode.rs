@@ -264,6 +264,8 @@ struct RawState {
     #[serde(default)]
     finished_at: String,
     exit_code: Option<i64>,
+    #[serde(rename = "OOMKilled", default)]
+    out_of_memory: bool,
 }
 
 #[derive(Deserialize)]
@@ -304,6 +306,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         finished_at: moment(&raw.state.finished_at)?,
         exit_code: raw.state.exit_code,
         running_execs: 0,
+        out_of_memory: raw.state.out_of_memory,
         auto_remove: raw.host_config.as_ref().is_some_and(|host| host.auto_remove),
         // Both engines count from zero again when somebody starts it.
         restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),

@@ -123,6 +123,22 @@ impl Transport {
         tokio::time::timeout(timeout, fetch).await.map_err(|_| EngineFault::TimedOut(timeout))?
     }
 
+    /// Sends a document and fetches the answer whole.
+    pub(super) async fn post(
+        &self,
+        path_and_query: &str,
+        document: &serde_json::Value,
+        timeout: Duration,
+    ) -> Result<Bytes, EngineFault> {
+        let body = http_body_util::Full::new(Bytes::from(document.to_string()));
+        let body = body.map_err(|never| match never {}).boxed_unsync();
+        let request = Request::builder().method(Method::POST).uri(path_and_query);
+        let request = request.header(hyper::header::CONTENT_TYPE, "application/json").body(body);
+        let request = request.map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
+        let answer = async { whole(self.accepted(request).await?.into_body()).await };
+        tokio::time::timeout(timeout, answer).await.map_err(|_| EngineFault::TimedOut(timeout))?
+    }
+
     /// Asks for something and leaves the body of the answer to be read. Nothing limits how long either takes.
     pub(super) async fn open(&self, path_and_query: &str) -> Result<Incoming, EngineFault> {
         Ok(self.ask(path_and_query).await?.into_body())
@@ -133,6 +149,11 @@ impl Transport {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder().method(Method::GET).uri(path_and_query).body(body);
         let request = request.map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
+        self.accepted(request).await
+    }
+
+    /// Sends a request; an answer that is a refusal is a fault.
+    async fn accepted(&self, request: Request<Body>) -> Result<Response<Incoming>, EngineFault> {
         let response = self.send(request).await?;
         let status = response.status();
         if status.is_success() {

@@ -1,9 +1,11 @@
 //! Looking at an engine: list, inspect, images, events. Nothing here can change anything.
 
+mod changes;
 mod document;
 mod logs;
 mod usage;
 
+pub use changes::{Change, ChangeKind};
 pub use document::lines as document_lines;
 pub use logs::LogLine;
 pub use usage::Usage;
@@ -16,12 +18,14 @@ use std::time::Duration;
 use bollard::models::EventMessage;
 use bollard::query_parameters::EventsOptionsBuilder;
 use futures_util::{Stream, StreamExt};
+use jiff::Timestamp;
 
 use super::decode;
 use super::endpoint::{Attempt, Endpoint};
 use super::fault::EngineFault;
 use super::transport::{Access, Transport};
 use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row};
+use crate::domain::recovery::Happening;
 
 /// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
 /// nothing but `GET` and `HEAD` out.
@@ -90,6 +94,8 @@ impl fmt::Display for EngineInfo {
 pub enum EngineEvent {
     /// Something happened to this container.
     Container(ContainerId),
+    /// This container was started, ended or was removed.
+    Turned(ContainerId, Happening, Timestamp),
     /// Something happened to an image or a tag.
     Image,
 }
@@ -253,10 +259,22 @@ impl EngineView {
     pub async fn events(
         &self,
     ) -> Result<impl Stream<Item = Result<EngineEvent, EngineFault>> + use<>, EngineFault> {
+        self.events_since(None).await
+    }
+
+    /// The same, and before them what the engine remembers of what happened since then.
+    pub async fn events_since(
+        &self,
+        since: Option<Timestamp>,
+    ) -> Result<impl Stream<Item = Result<EngineEvent, EngineFault>> + use<>, EngineFault> {
         // A stream that never starts must be told from one on which nothing happens.
         self.transport.get("/_ping", self.timeout).await?;
         let filters = HashMap::from([("type", vec!["container", "image"])]);
-        let options = EventsOptionsBuilder::default().filters(&filters).build();
+        let mut options = EventsOptionsBuilder::default().filters(&filters);
+        if let Some(since) = since {
+            options = options.since(&since.as_second().to_string());
+        }
+        let options = options.build();
         let stream = self.transport.bollard()?.events(Some(options));
         Ok(stream.filter_map(|message| async move {
             match message {
@@ -265,6 +283,12 @@ impl EngineView {
             }
         }))
     }
+}
+
+/// When it happened, by the engine's clock; now if it does not say.
+fn moment(message: &EventMessage) -> Timestamp {
+    let told = message.time_nano.map(i128::from).and_then(|nano| Timestamp::from_nanosecond(nano).ok());
+    told.unwrap_or_else(Timestamp::now)
 }
 
 fn event(message: &EventMessage) -> Option<EngineEvent> {
@@ -277,7 +301,24 @@ fn event(message: &EventMessage) -> Option<EngineEvent> {
             let idle =
                 ["attach", "detach", "top", "copy", "export", "archive-path", "extract-to-dir", "resize"];
             let action = message.action.as_deref().unwrap_or_default();
-            (!idle.contains(&action)).then(|| ContainerId::parse(id).map(EngineEvent::Container))?
+            let attributes = message.actor.as_ref().and_then(|actor| actor.attributes.as_ref());
+            let code = || attributes?.get("exitCode").or(attributes?.get("containerExitCode"))?.parse().ok();
+            let happening = match action {
+                "start" => Some(Happening::Started),
+                "oom" => Some(Happening::OutOfMemory),
+                "die" | "died" => Some(Happening::Died(code())),
+                "stop" => Some(Happening::Stopped),
+                "destroy" | "remove" => Some(Happening::Destroyed),
+                _ => None,
+            };
+            if idle.contains(&action) {
+                return None;
+            }
+            let id = ContainerId::parse(id)?;
+            Some(match happening {
+                Some(happening) => EngineEvent::Turned(id, happening, moment(message)),
+                None => EngineEvent::Container(id),
+            })
         }
         _ => None,
     }

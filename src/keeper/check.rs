@@ -153,7 +153,8 @@ impl Checker {
             }
             _ => {}
         }
-        if container.name != item.name {
+        let aside = self.planned.snapshot().recalled.quarantined.get(id);
+        if container.name != *aside.map_or(&item.name, |aside| &aside.named) {
             // Its sessions may know it by the other name.
             return Finding::Changed(format!("it was renamed to {} since", container.name));
         }

@@ -17,7 +17,11 @@ enum Request {
     Step(i64, Step, String, Reply<()>),
     SetMark(String, Box<Mark>, Reply<()>),
     ClearMark(String, ContainerId, Reply<bool>),
+    Perform(Write, Reply<()>),
 }
+
+/// Anything else that is to be written.
+type Write = Box<dyn FnOnce(&mut State) -> Result<(), StateFault> + Send>;
 
 /// A handle to the writing thread. Every method returns once its words are on disk.
 #[derive(Debug)]
@@ -57,6 +61,13 @@ impl Journal {
 
     pub(super) async fn clear_mark(&self, host: &str, container: &ContainerId) -> Result<bool, StateFault> {
         self.ask(|reply| Request::ClearMark(host.to_owned(), container.clone(), reply)).await
+    }
+
+    pub(super) async fn perform(
+        &self,
+        write: impl FnOnce(&mut State) -> Result<(), StateFault> + Send + 'static,
+    ) -> Result<(), StateFault> {
+        self.ask(|reply| Request::Perform(Box::new(write), reply)).await
     }
 
     async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, StateFault> {
@@ -109,6 +120,9 @@ fn write_all(mut state: State, queue: &mpsc::Receiver<Request>) {
                 }
                 Request::ClearMark(host, container, reply) => {
                     let _ = reply.send(state.clear_mark(&host, &container));
+                }
+                Request::Perform(write, reply) => {
+                    let _ = reply.send(write(&mut state));
                 }
             }
             let wait = if steps.is_empty() {

@@ -26,6 +26,16 @@ pub enum Ending {
     Drained,
     /// It was stopped, then needed, and started again.
     Rescued,
+    /// It was put aside.
+    Quarantined,
+    /// It was taken out of quarantine.
+    Restored,
+    /// It was started again.
+    Started,
+    /// It was made again.
+    Recreated,
+    /// Another had taken its place.
+    Adopted,
     /// It did not work.
     Failed,
 }
@@ -42,6 +52,11 @@ impl Ending {
             Self::Skipped => "skipped",
             Self::Drained => "drained",
             Self::Rescued => "rescued",
+            Self::Quarantined => "quarantined",
+            Self::Restored => "restored",
+            Self::Started => "started",
+            Self::Recreated => "recreated",
+            Self::Adopted => "adopted",
             Self::Failed => "failed",
         }
     }
@@ -88,6 +103,13 @@ pub enum Progress {
     Removing {
         /// Which item.
         index: usize,
+    },
+    /// It is being put aside or brought back.
+    Recovering {
+        /// Which item.
+        index: usize,
+        /// What is done to it.
+        word: &'static str,
     },
     /// It is over.
     Finished {

@@ -2,6 +2,7 @@
 //! request itself comes after it; nothing is retried with force, and a stop that was asked for is always waited for.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,8 +15,10 @@ use super::outcome::{Ending, Progress};
 use crate::domain::ContainerId;
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::plan::{Action, Item};
+use crate::domain::recovery::quarantine_name;
 use crate::domain::snapshot::DrainMark;
 use crate::engine::{EngineControl, EngineFault, EngineView, RemoveOutcome, StopOutcome};
+use crate::recovery::export;
 use crate::state::{Mark, StateFault, Step};
 
 /// How something ended, and why.
@@ -26,11 +29,11 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    fn new(ending: Ending, reason: impl Into<String>) -> Self {
+    pub(super) fn new(ending: Ending, reason: impl Into<String>) -> Self {
         Self { ending, reason: reason.into(), evidence_missing: false }
     }
 
-    fn for_lack_of_evidence(ending: Ending, reason: impl Into<String>) -> Self {
+    pub(super) fn for_lack_of_evidence(ending: Ending, reason: impl Into<String>) -> Self {
         Self { ending, reason: reason.into(), evidence_missing: true }
     }
 }
@@ -52,6 +55,9 @@ pub(super) struct Removal<'a> {
     pub(super) host: &'a str,
     pub(super) who: &'a str,
     pub(super) grace: Duration,
+    pub(super) quarantine_for: Duration,
+    /// Where what it has written is saved before it is removed.
+    pub(super) export: Option<&'a Path>,
     pub(super) item: &'a Item,
     /// Its number in the journal.
     pub(super) number: i64,
@@ -76,17 +82,25 @@ impl Removal<'_> {
     async fn steps(&self) -> Result<Ended, Ended> {
         let Some(id) = &self.item.id else { return Err(Ended::new(Ending::Kept, "its id is not known")) };
         self.go_on()?;
-        self.write_down_first_step().await?;
+        self.write_down_first_step(id).await?;
         let work = self.turn().await?;
         self.go_on()?;
         self.tell(Progress::Begun { index: self.index });
         let container = self.check(self.item.action, self.item.started_at).await?;
         let run = container.started_at();
         match self.item.action {
-            Action::Keep => Ok(Ended::new(Ending::Kept, self.item.reason.to_string())),
+            Action::Keep | Action::Restore | Action::Start | Action::Recreate => {
+                Ok(Ended::new(Ending::Kept, self.item.reason.to_string()))
+            }
             Action::Drain => self.drain(id, &container).await,
-            Action::Remove => self.remove(id, false, work).await,
-            Action::ForceRemove => self.remove(id, true, work).await,
+            Action::Remove | Action::ForceRemove => {
+                if self.export.is_some() {
+                    self.save(&container).await?;
+                    // Saving takes its time, in which somebody may have come.
+                    self.check(self.item.action, self.item.started_at).await?;
+                }
+                self.remove(id, self.item.action == Action::ForceRemove, work).await
+            }
             Action::Stop => {
                 drop(work);
                 // A journal that cannot be written is told with the outcome.
@@ -95,14 +109,17 @@ impl Removal<'_> {
                 self.check_after_stop(id, run).await?;
                 Ok(Ended::new(Ending::Stopped, self.item.reason.to_string()))
             }
+            Action::Quarantine => self.quarantine(id, &container, work).await,
             Action::StopAndRemove => {
                 drop(work);
                 let mut journalled = self.stop(id, &container).await?;
                 if journalled.is_ok() {
                     journalled = self.journal.step(self.number, Step::Removing, "").await;
                 }
+                let saved = self.save(&container).await;
                 let work = self.turn().await?;
                 self.check_after_stop(id, run).await?;
+                saved?;
                 if let Err(fault) = journalled {
                     let reason = format!("it was stopped, and is not removed without a journal: {fault}");
                     return Err(Ended::new(Ending::Failed, reason));
@@ -119,6 +136,19 @@ impl Removal<'_> {
         }
     }
 
+    /// Saves what it has written inside itself, if that was asked for. What cannot be saved is not removed.
+    async fn save(&self, container: &Container) -> Result<(), Ended> {
+        let Some(folder) = self.export else { return Ok(()) };
+        self.tell(Progress::Recovering { index: self.index, word: "saving" });
+        match export(self.engine, container, folder).await {
+            Ok((place, entries)) => {
+                let detail = format!("{entries} entries in {}", place.display());
+                Ok(self.journal.step(self.number, Step::Saved, detail).await?)
+            }
+            Err(fault) => Err(Ended::new(Ending::Failed, format!("it is not removed: {fault}"))),
+        }
+    }
+
     /// Nothing new begins once the keeper was interrupted.
     fn go_on(&self) -> Result<(), Ended> {
         if self.cancel.is_cancelled() {
@@ -127,9 +157,13 @@ impl Removal<'_> {
         Ok(())
     }
 
-    async fn write_down_first_step(&self) -> Result<(), StateFault> {
+    async fn write_down_first_step(&self, id: &ContainerId) -> Result<(), StateFault> {
         let (step, detail) = match self.item.action {
-            Action::Keep | Action::Drain => return Ok(()),
+            Action::Keep | Action::Drain | Action::Restore | Action::Start | Action::Recreate => {
+                return Ok(());
+            }
+            // Whether it runs shows with the check; a stop is written down then.
+            Action::Quarantine => (Step::Renaming, quarantine_name(id, &self.item.name)),
             Action::Remove => (Step::Removing, String::new()),
             Action::ForceRemove => (Step::Removing, "with force".to_owned()),
             Action::Stop | Action::StopAndRemove => {
@@ -140,12 +174,12 @@ impl Removal<'_> {
     }
 
     /// Waits until the engine may be asked.
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, Ended> {
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, Ended> {
         self.work.acquire().await.map_err(|_| Ended::new(Ending::Skipped, "the keeper is closing"))
     }
 
     /// Steps 1 to 3, before anything was done.
-    async fn check(
+    pub(super) async fn check(
         &self,
         planned: Action,
         same_run: Option<Timestamp>,
@@ -164,7 +198,11 @@ impl Removal<'_> {
 
     /// Step 7. Waits for the answer however long it takes within grace and margin; when none comes, the outcome is
     /// unknown and nothing more is done. Says whether the journal knows that it stopped.
-    async fn stop(&self, id: &ContainerId, container: &Container) -> Result<Result<(), StateFault>, Ended> {
+    pub(super) async fn stop(
+        &self,
+        id: &ContainerId,
+        container: &Container,
+    ) -> Result<Result<(), StateFault>, Ended> {
         self.tell(Progress::Stopping { index: self.index, grace: self.grace });
         let mut stopped = self.control.stop(id, self.grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
@@ -192,9 +230,16 @@ impl Removal<'_> {
     }
 
     /// Step 8. Whoever came while it stopped gets it back.
-    async fn check_after_stop(&self, id: &ContainerId, run: Option<Timestamp>) -> Result<(), Ended> {
+    pub(super) async fn check_after_stop(
+        &self,
+        id: &ContainerId,
+        run: Option<Timestamp>,
+    ) -> Result<(), Ended> {
         let only_stopped = self.item.action == Action::Stop;
-        let planned = if only_stopped { Action::Stop } else { Action::Remove };
+        let planned = match self.item.action {
+            action @ (Action::Stop | Action::Quarantine) => action,
+            _ => Action::Remove,
+        };
         let gone = || Ended::new(Ending::AlreadyGone, "it was gone after its stop");
         let (why, evidence_missing) = match self.settled(planned, run).await {
             Finding::Go(_) => return Ok(()),
@@ -317,7 +362,7 @@ impl Removal<'_> {
     }
 
     /// Nobody needs to listen, and whoever is slow must not stand between a check and its step.
-    fn tell(&self, progress: Progress) {
+    pub(super) fn tell(&self, progress: Progress) {
         let _ = self.progress.try_send(progress);
     }
 }

@@ -14,7 +14,7 @@ use super::raw::{
 use crate::document::{Document, DocumentError};
 use crate::domain::profile::{
     BindPattern, CONTAINER_PLACEHOLDERS, ExpectedHash, HashRule, Home, Lifetime, LifetimeFile, Link,
-    LostRule, MountPattern, Over, Persistence, Profile, Query, Recognition, SESSION_PLACEHOLDERS,
+    LostRule, MountPattern, Over, Persistence, Profile, Query, Recognition, Recovery, SESSION_PLACEHOLDERS,
     STORE_PLACEHOLDERS, StoreKind, StorePath, StoreRule, SystemName, TimeFormat, Undecidable,
 };
 use crate::domain::session::LiveRule;
@@ -86,6 +86,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
         }),
         image_drift: rules.image_drift,
         stop_grace: checker.span("rules.stop_grace", rules.stop_grace.as_ref())?,
+        recovery: Recovery { record: raw.recovery.record, heal: raw.recovery.heal },
         stores,
         links,
         live,

@@ -14,6 +14,17 @@ pub(super) struct RawProfile {
     #[serde(default)]
     pub(super) rules: RawRules,
     pub(super) sessions: Option<RawSessions>,
+    #[serde(default)]
+    pub(super) recovery: RawRecovery,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRecovery {
+    #[serde(default)]
+    pub(super) record: bool,
+    #[serde(default)]
+    pub(super) heal: bool,
 }
 
 #[derive(Deserialize)]

@@ -50,6 +50,16 @@ pub enum Step {
     Removing,
     /// A start is next, to undo a stop.
     Rescuing,
+    /// What it has written was saved; the detail says where.
+    Saved,
+    /// A new name is next.
+    Renaming,
+    /// A container is about to be made; the detail is its name.
+    Creating,
+    /// It was made; the detail is its id.
+    Created,
+    /// A start is next.
+    Starting,
     /// It is over; the detail says how.
     Outcome,
 }
@@ -62,6 +72,11 @@ impl Step {
             Self::Stopped => "stopped",
             Self::Removing => "removing",
             Self::Rescuing => "rescuing",
+            Self::Saved => "saved",
+            Self::Renaming => "renaming",
+            Self::Creating => "creating",
+            Self::Created => "created",
+            Self::Starting => "starting",
             Self::Outcome => "outcome",
         }
     }

@@ -62,6 +62,10 @@ pub enum Command {
     Drain,
     /// Take the mark for eviction away.
     Undrain,
+    /// Bring back what is lost.
+    Recreate,
+    /// Take back what was removed or put aside.
+    Undo,
     /// The next colour theme.
     Theme,
     /// Whether the mouse is listened to.
@@ -159,6 +163,8 @@ pub const TABLE: &[Entry] = table! {
     Remove "remove" ["X"] "remove" "Stop gracefully, then remove" Acting Destroys;
     Reconcile "reconcile" ["R"] "reconcile" "Clean up everything that nobody needs" Acting Destroys;
     Drain "drain" ["D"] "drain" "Mark for eviction: it goes when its last session ends" Acting Destroys;
+    Recreate "recreate" ["C"] "recreate" "Bring back a container that is lost, or start it again" Acting Changes;
+    Undo "undo" ["U"] "undo" "Take back what was removed or put aside: this one, or the last time" Acting Changes;
     Undrain "undrain" ["u"] "" "Take the mark for eviction away" Acting Changes;
     ForceRemove "force-remove" ["F"] "" "Remove, killing what runs in it; every check is still made" Acting Destroys;
     Up "up" ["k" "up"] "" "One row up" Moving Looks;

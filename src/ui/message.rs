@@ -6,7 +6,7 @@ use crossterm::event::KeyEvent;
 use jiff::Timestamp;
 
 use super::preview::Confirmed;
-use crate::domain::{ContainerId, Snapshot, Status, Verdict, Verdicts};
+use crate::domain::{Container, ContainerId, Snapshot, Status, Verdict, Verdicts};
 use crate::engine::{LogLine, Usage};
 use crate::keeper::{ItemOutcome, Progress};
 use crate::state::{PastAction, StatusChange};
@@ -71,6 +71,8 @@ pub enum Message {
     Inspected(ContainerId, Result<Vec<String>, String>),
     /// What happened to a container, and what was done to it.
     Recalled(ContainerId, Result<Past, String>),
+    /// What the removal of a container would lose, in sentences.
+    Weighed(ContainerId, Vec<String>),
     /// What a container uses; `None` when it cannot be told.
     Sampled(ContainerId, Option<Usage>),
     /// Somebody asked the program to end.
@@ -124,6 +126,8 @@ pub enum Effect {
     Recall(ContainerId),
     /// Ask what a container uses.
     Sample(ContainerId),
+    /// Find out what the removal of these would lose.
+    Weigh(Vec<Arc<Container>>),
     /// Write down the statuses that changed.
     Remember(Vec<Remembered>),
     /// Listen to the mouse, or do not.

@@ -1,6 +1,7 @@
 //! The preview of a plan: what would happen to each container and why. It is the only way to a [`Confirmed`] plan, and
 //! it gives one out only for exactly the plan that was shown, on evidence that still holds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,11 @@ use super::message::Observation;
 use crate::domain::evidence::plural;
 use crate::domain::plan::{Action, Intent, Item, Plan, Reason, Reconcile};
 use crate::domain::snapshot::Snapshot;
-use crate::domain::{Policy, Verdicts, plan};
+use crate::domain::verdict::Subject;
+use crate::domain::{Container, ContainerId, Policy, Verdicts, plan};
 
+/// How many containers are looked into for what their removal would lose.
+const MOST_WEIGHED: usize = 20;
 /// From more changes than this on, the number must be typed.
 const MANY: usize = 10;
 /// A plan that changed under the operator's eyes cannot be confirmed for this long: the key may have been on its way.
@@ -36,9 +40,10 @@ impl Confirmed {
         &self.plan
     }
 
-    /// The removal of containers that are marked for eviction: the mark is the confirmation, given beforehand.
+    /// The removal of containers that are marked for eviction, or the comeback of lost ones whose system allows it: the mark
+    /// and the setting are the confirmation, given beforehand.
     pub(super) fn by_mark(plan: Plan, snapshot: Arc<Snapshot>) -> Option<Self> {
-        let marked = matches!(plan.intent(), Intent::Evict(_)) && plan.changes() > 0;
+        let marked = matches!(plan.intent(), Intent::Evict(_) | Intent::Heal(_)) && plan.changes() > 0;
         marked.then_some(Self { plan, snapshot })
     }
 }
@@ -72,6 +77,8 @@ pub struct Preview {
     verdicts: Arc<Verdicts>,
     readable_from: Option<Timestamp>,
     drawn: bool,
+    /// What the removal of each would lose, as far as it was found out.
+    weighed: BTreeMap<ContainerId, Vec<String>>,
 }
 
 impl Preview {
@@ -88,6 +95,7 @@ impl Preview {
             verdicts: Arc::clone(&observation.verdicts),
             readable_from: None,
             drawn: false,
+            weighed: BTreeMap::new(),
         }
     }
 
@@ -124,7 +132,8 @@ impl Preview {
         now: Timestamp,
     ) {
         let (scroll, readable_from) = (self.scroll, self.readable_from);
-        *self = Self { scroll, readable_from, ..Self::new(intent, observation, policy, now) };
+        let weighed = std::mem::take(&mut self.weighed);
+        *self = Self { scroll, readable_from, weighed, ..Self::new(intent, observation, policy, now) };
     }
 
     /// The plan, for showing.
@@ -167,6 +176,10 @@ impl Preview {
             Intent::Remove(_) | Intent::Evict(_) => "remove",
             Intent::ForceRemove(_) => "force",
             Intent::Drain(_) => "drain",
+            Intent::Quarantine(_) => "quarantine",
+            Intent::Recreate(_) => "recreate",
+            Intent::Undo(_) => "undo",
+            Intent::Heal(_) => "heal",
         }
     }
 
@@ -210,6 +223,24 @@ impl Preview {
         }
     }
 
+    /// The containers that would be removed, of very many only the first.
+    pub fn to_weigh(&self) -> Vec<Arc<Container>> {
+        let removed = self.plan.items().iter().filter(|item| item.action.removes());
+        let containers = removed.filter_map(|item| {
+            let verdict = self.verdicts.containers.iter().find(|v| v.subject.id() == item.id.as_ref())?;
+            match &verdict.subject {
+                Subject::Container(container) => Some(Arc::clone(container)),
+                Subject::Row(_) => None,
+            }
+        });
+        containers.take(MOST_WEIGHED).collect()
+    }
+
+    /// Takes note of what the removal of one would lose.
+    pub fn weigh(&mut self, id: &ContainerId, sentences: &[String]) {
+        self.weighed.insert(id.clone(), sentences.to_vec());
+    }
+
     /// How many containers the brakes that hold are about.
     pub fn behind_the_brake(&self) -> usize {
         self.plan.brakes().iter().map(|brake| brake.orphaned).sum()
@@ -217,9 +248,7 @@ impl Preview {
 
     /// What a removal loses and what it leaves, in sentences.
     pub fn losses(&self) -> Vec<String> {
-        let removed = |item: &&Item| {
-            matches!(item.action, Action::Remove | Action::StopAndRemove | Action::ForceRemove)
-        };
+        let removed = |item: &&Item| item.action.removes();
         let mut containers = 0;
         let mut memory = Vec::new();
         let mut volumes = 0;
@@ -247,6 +276,12 @@ impl Preview {
         if containers > 0 {
             let whose = if containers == 1 { "the container" } else { "the containers" };
             sentences.push(format!("lost: everything written inside {whose}, outside of mounts"));
+        }
+        for item in self.plan.items().iter().filter(removed) {
+            let found = item.id.as_ref().and_then(|id| self.weighed.get(id));
+            if let Some(found) = found.filter(|found| !found.is_empty()) {
+                sentences.push(format!("in {}: {}", item.name, found.join("; ")));
+            }
         }
         if !memory.is_empty() {
             sentences.push(format!("lost: memory-backed {}", memory.join(", ")));

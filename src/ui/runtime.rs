@@ -4,6 +4,7 @@ mod acts;
 mod judge;
 mod looks;
 mod memory;
+mod record;
 
 use std::io;
 use std::path::PathBuf;
@@ -69,6 +70,7 @@ where
     let tasks = TaskTracker::new();
     let stop = CancellationToken::new();
     judge::spawn(&world, &tasks, &stop, messages.clone())?;
+    record::spawn(&world, &tasks, &stop);
     let memory = Memory::begin(&world, &tasks, messages.clone());
     let work = CancellationToken::new();
     let mut runner = Runner { world, messages, tasks, stop, memory, log: None, work, over: false };
@@ -243,6 +245,7 @@ impl Runner {
             Effect::Inspect(id) => self.inspect(id),
             Effect::Recall(id) => self.recall(id),
             Effect::Sample(id) => self.sample(id),
+            Effect::Weigh(containers) => self.weigh(containers),
             Effect::Remember(changes) => self.memory.remember(changes),
         }
     }

@@ -90,6 +90,13 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
                 model.detail.past = fetched(result);
             }
         }
+        Message::Weighed(id, sentences) => {
+            for layer in &mut model.layers {
+                if let Layer::Preview(preview) = layer {
+                    preview.weigh(&id, &sentences);
+                }
+            }
+        }
         Message::Sampled(id, usage) => {
             if let Some(usage) = usage {
                 model.usages.add(id, usage);
@@ -235,8 +242,12 @@ fn on_work_ended(model: &mut Model, result: Result<Vec<ItemOutcome>, String>, ef
     effects.push(Effect::Refresh);
     let summary = Summary::new(&work, result);
     if work.by_itself {
-        observed::pause_evictions(model, &work);
-        tell_eviction(model, &summary);
+        if work.verb == "healing" {
+            tell_healing(model, &summary);
+        } else {
+            observed::pause_evictions(model, &work);
+            tell_eviction(model, &summary);
+        }
     } else if !model.ending {
         // Below an open dialog there is no place to be read; there it goes on top.
         model.layers.push(Layer::Summary(summary));
@@ -264,6 +275,18 @@ fn tell_eviction(model: &mut Model, summary: &Summary) {
     for outcome in summary.outcomes.iter().filter(left) {
         let (name, reason) = (&outcome.item.name, &outcome.reason);
         model.toast(format!("drained {name} was not removed ({}): {reason}", outcome.ending.as_str()), true);
+    }
+}
+
+/// What came back by itself, and what did not.
+fn tell_healing(model: &mut Model, summary: &Summary) {
+    if let Some(why) = &summary.refused {
+        model.toast(format!("a lost container was not brought back: {why}"), true);
+    }
+    for outcome in &summary.outcomes {
+        let (name, reason) = (&outcome.item.name, &outcome.reason);
+        let trouble = matches!(outcome.ending, Ending::Failed | Ending::Skipped);
+        model.toast(format!("{} {name}: {reason}", outcome.ending.as_str()), trouble);
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Stage {
     Stopping(Timestamp),
     /// It is being removed.
     Removing,
+    /// It is being put aside or brought back.
+    Recovering(&'static str),
     /// It is over.
     Over(Ending),
 }
@@ -64,7 +66,7 @@ impl Work {
             verb: verb(plan.intent()),
             tasks: tasks.collect(),
             cancelled: false,
-            by_itself: matches!(plan.intent(), Intent::Evict(_)),
+            by_itself: matches!(plan.intent(), Intent::Evict(_) | Intent::Heal(_)),
         }
     }
 
@@ -74,6 +76,7 @@ impl Work {
             Progress::Begun { index } => (*index, Stage::Checking),
             Progress::Stopping { index, grace } => (*index, Stage::Stopping(now + *grace)),
             Progress::Removing { index } => (*index, Stage::Removing),
+            Progress::Recovering { index, word } => (*index, Stage::Recovering(word)),
             Progress::Finished { index, outcome } => (*index, Stage::Over(outcome.ending)),
         };
         if let Some(Some(task)) = self.tasks.get_mut(index) {
@@ -110,6 +113,7 @@ impl Task {
                 _ => "stopping, the grace is over".to_owned(),
             },
             Stage::Removing => "removing".to_owned(),
+            Stage::Recovering(word) => word.to_owned(),
             Stage::Over(ending) => ending.as_str().replace('_', " "),
         }
     }
@@ -123,6 +127,10 @@ fn verb(intent: &Intent) -> &'static str {
         Intent::ForceRemove(_) => "force removal",
         Intent::Drain(_) => "drain",
         Intent::Evict(_) => "eviction",
+        Intent::Quarantine(_) => "quarantine",
+        Intent::Recreate(_) => "recreate",
+        Intent::Undo(_) => "undo",
+        Intent::Heal(_) => "healing",
     }
 }
 
@@ -175,7 +183,15 @@ fn weight(ending: Ending) -> u8 {
         Ending::Rescued => 1,
         Ending::Skipped => 2,
         Ending::Planned | Ending::Kept => 3,
-        Ending::AlreadyGone | Ending::Drained | Ending::Stopped | Ending::Removed => 4,
+        Ending::AlreadyGone
+        | Ending::Drained
+        | Ending::Stopped
+        | Ending::Removed
+        | Ending::Quarantined
+        | Ending::Restored
+        | Ending::Started
+        | Ending::Recreated
+        | Ending::Adopted => 4,
     }
 }
 

@@ -11,14 +11,17 @@ use tokio::sync::{mpsc, watch};
 use super::images::{ImageCache, is_image_id};
 use super::place::Place;
 use super::{Backoff, Cadence, paths};
-use crate::domain::container::{Container, ContainerId, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
+use crate::domain::recovery::{Departure, Happening};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineInfo, EngineView};
 
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Running containers are inspected again after this long even if no event spoke of them.
 const INSPECTION_LIFETIME: Duration = Duration::from_secs(30);
+/// Engines count from whole seconds.
+const NOT_EXACT: Duration = Duration::from_secs(2);
 /// Events come in bursts; one look serves the whole burst.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -37,9 +40,25 @@ pub struct EngineFacts {
     pub images: Images,
     /// What is at the host paths that verdicts depend on.
     pub paths: HashMap<String, PathFact>,
+    /// How containers ended or went, as events told.
+    pub departures: HashMap<ContainerId, Departure>,
 }
 
+/// As many ends are remembered; more than these happen only where nobody needs to know how.
+const MOST_DEPARTURES: usize = 2_000;
+
 impl EngineFacts {
+    /// Takes note of an event.
+    fn turned(&mut self, id: ContainerId, happening: Happening, at: Timestamp) {
+        if self.departures.len() > MOST_DEPARTURES {
+            self.departures.clear();
+        }
+        let known = self.departures.remove(&id);
+        if let Some(departure) = Departure::after(known, happening, at) {
+            self.departures.insert(id, departure);
+        }
+    }
+
     /// Whether a container of this system whose name fits is on the engine.
     pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
         self.rows.value.iter().any(|row| match row {
@@ -197,8 +216,10 @@ impl EngineWatcher {
         let mut known = HashMap::new();
         let mut questions = Vec::new();
         for (index, listed) in ours {
-            let needed =
-                listed.state.holds_processes() || is_image_id(&listed.image) || tied.contains(&listed.id);
+            let needed = listed.state.holds_processes()
+                || is_image_id(&listed.image)
+                || tied.contains(&listed.id)
+                || self.may_be_healed(&listed);
             if !needed {
                 continue;
             }
@@ -242,6 +263,17 @@ impl EngineWatcher {
         }
     }
 
+    /// Whether it matters how it ended: a lasting container that is started again without anybody asking.
+    fn may_be_healed(&self, listed: &Container) -> bool {
+        let ended = matches!(listed.state, ContainerState::Exited | ContainerState::Dead);
+        ended
+            && self.profiles.iter().any(|profile| {
+                profile.recovery.heal
+                    && matches!(profile.recognise(listed), Match::Ours(_))
+                    && profile.persistence_of(listed) == Ok(true)
+            })
+    }
+
     fn still_holds(&self, at: Instant, inspected: &Container, listed: &Container) -> bool {
         self.events_flow
             && at.elapsed() < INSPECTION_LIFETIME
@@ -275,13 +307,19 @@ impl EngineWatcher {
     ) {
         let mut backoff = Backoff::default();
         let mut events = None;
+        // Until then everything that happened was heard of.
+        let mut heard = Timestamp::now();
         loop {
             if events.is_none()
                 && let Some(engine) = &self.connected
             {
-                events = engine.events().await.ok().map(Box::pin);
+                // What happened while nobody listened tells how something went that is missed now.
+                events = engine.events_since(heard.checked_sub(NOT_EXACT).ok()).await.ok().map(Box::pin);
             }
             self.events_flow = events.is_some();
+            if events.is_some() {
+                heard = Timestamp::now();
+            }
             let facts = self.observe().await;
             let success = facts.rows.fault.is_none();
             if out.send(facts).is_err() {
@@ -308,6 +346,10 @@ impl EngineWatcher {
                     event = next_event => {
                         match event {
                             Some(Ok(EngineEvent::Container(id))) => { self.inspections.remove(&id); }
+                            Some(Ok(EngineEvent::Turned(id, happening, at))) => {
+                                self.inspections.remove(&id);
+                                self.facts.turned(id, happening, at);
+                            }
                             Some(Ok(EngineEvent::Image)) => self.images.forget_tags(),
                             Some(Err(_)) | None => events = None,
                         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use sandkeeper::domain::profile::{
     CONTAINER_PLACEHOLDERS, ExpectedHash, HashRule, Lifetime, Link, LostRule, Persistence, Recognition,
-    SESSION_PLACEHOLDERS, StoreKind, StorePath, StoreRule, Undecidable,
+    Recovery, SESSION_PLACEHOLDERS, StoreKind, StorePath, StoreRule, Undecidable,
 };
 use sandkeeper::domain::session::LiveRule;
 use sandkeeper::domain::template::Template;
@@ -91,6 +91,7 @@ fn profile(name: &str) -> Profile {
         config_hash: None,
         image_drift: true,
         stop_grace: None,
+        recovery: Recovery { record: true, heal: false },
         stores: vec![StoreRule {
             serves: Vec::new(),
             kind: StoreKind::Sqlite {

@@ -168,6 +168,27 @@ impl Sandbox<'_> {
         self
     }
 
+    /// It can be made again: its command is one that the image has.
+    pub(crate) fn sleeping(mut self) -> Self {
+        self.placed.command = vec!["sleep".to_owned(), "100000".to_owned()];
+        self.placed.program = Inside::of_command(&self.placed.command).unwrap();
+        self
+    }
+
+    /// One of its fields as the engine has it, such as `Env`; `host` says in which part.
+    pub(crate) fn with(mut self, host: bool, key: &str, value: serde_json::Value) -> Self {
+        let part = if host { &mut self.placed.host_config } else { &mut self.placed.config };
+        part.insert(key.to_owned(), value);
+        self
+    }
+
+    /// It has changed these paths inside.
+    pub(crate) fn changed(mut self, paths: &[&str], bytes: u64) -> Self {
+        self.placed.changes = paths.iter().map(|path| (*path).to_owned()).collect();
+        self.placed.written_bytes = bytes;
+        self
+    }
+
     /// It has printed this.
     pub(crate) fn printed(mut self, lines: &[&str]) -> Self {
         self.placed.printed = lines.iter().map(|line| (*line).to_owned()).collect();

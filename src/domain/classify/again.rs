@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::aside;
 use super::claims::names_present;
 use super::hash::{QuickMap, QuickSet, Seeded};
 use super::judge_all;
 use crate::domain::container::{Container, Row};
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, fill_from_session};
+use crate::domain::recovery::{Quarantine, Recalled};
 use crate::domain::snapshot::{Images, Neighbours, PathFact, Reading, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::verdict::Verdicts;
 
@@ -47,6 +49,7 @@ struct SessionIndex {
 impl Surroundings {
     /// The names, images and marks of `snapshot`, and its sessions.
     pub fn new(snapshot: Snapshot) -> Self {
+        let snapshot = aside::with_old_names(&snapshot).unwrap_or(snapshot);
         let names = names_present(&snapshot.engine.value);
         let names = names.map(|names| names.into_iter().map(ToOwned::to_owned).collect());
         let systems = Arc::new(snapshot.systems.iter().cloned().map(IndexedSystem::new).collect());
@@ -87,12 +90,14 @@ impl Surroundings {
     /// Judges a container as it was just inspected. The other containers are not there, so nothing is found lost, and
     /// what depends on them must be in the policy.
     pub fn classify_again(&self, container: &Arc<Container>, policy: &Policy, now: Timestamp) -> Verdicts {
-        let verdicts = judge_all(&self.around(container, now), self.names.as_ref().as_ref(), policy, now);
+        let (container, aside) = aside::with_old_name(container, &self.snapshot.recalled.quarantined);
+        let verdicts =
+            judge_all(&self.around(&container, aside, now), self.names.as_ref().as_ref(), policy, now);
         Verdicts { lost: Vec::new(), ..verdicts }
     }
 
     /// The container, and of everything else what can concern it.
-    fn around(&self, container: &Arc<Container>, now: Timestamp) -> Snapshot {
+    fn around(&self, container: &Arc<Container>, aside: Option<&Quarantine>, now: Timestamp) -> Snapshot {
         let all = &self.snapshot;
         let reference = container.image_reference();
         let by_id = all.images.by_id.get_key_value(&container.image_id);
@@ -118,6 +123,10 @@ impl Surroundings {
                 .map(|mark| (container.id.clone(), mark.clone()))
                 .into_iter()
                 .collect(),
+            recalled: Recalled {
+                quarantined: aside.map(|aside| (container.id.clone(), aside.clone())).into_iter().collect(),
+                ..Recalled::default()
+            },
             clock_step: all.clock_step,
         }
     }

@@ -196,6 +196,7 @@ fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verd
         claims: Arc::default(),
         sought_by: None,
         quiet_since: None,
+        quarantine: None,
         evidence: vec![why],
     }
 }

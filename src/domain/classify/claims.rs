@@ -5,7 +5,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::{Ordering, Reverse};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,11 @@ use crate::domain::container::Row;
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Link, LostRule, Profile, fill_from_session};
+use crate::domain::recovery::Tries;
 use crate::domain::session::{Liveness, Moment, Session};
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::elapsed;
-use crate::domain::verdict::{Claim, Claims, Lost};
+use crate::domain::verdict::{Claim, Claims, Lost, WayBack};
 
 /// What all sessions that claim a container say together.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +59,13 @@ pub(super) struct Joined {
     /// this one, under another name.
     pub(super) sought_by: Vec<Option<String>>,
     pub(super) lost: Vec<Lost>,
+    /// The sessions that claim some candidate, by [`session_key`].
+    pub(super) served: HashSet<usize>,
+}
+
+/// Tells sessions of one look apart, whatever they call themselves.
+pub(super) fn session_key(session: &Arc<Session>) -> usize {
+    Arc::as_ptr(session).addr()
 }
 
 /// Joins the sessions of all usable stores with the candidates. `present` holds every name and id on the engine, if
@@ -79,6 +87,7 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
     let mut judged: Vec<Judged<'_>> = Vec::with_capacity(count);
     let mut claims: Vec<(usize, usize)> = Vec::with_capacity(count * profile.links.len());
     let mut lost = Vec::new();
+    let mut served = HashSet::new();
     let mut sought: HashMap<usize, &str> = HashMap::new();
     for (place, store) in stores {
         let live = profile.live_rule(store.lifetime, policy.default_lifetime);
@@ -110,6 +119,9 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
             {
                 lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
             }
+            if links > 0 && matches!(liveness, Liveness::Live { .. }) {
+                served.insert(session_key(session));
+            }
             let ageless = why_ageless(session, &liveness).is_some();
             let (newest, repeats) = (session.newest_moment(), links > 1);
             judged.push(Judged { session, store, place, liveness, newest, repeats, ageless });
@@ -125,6 +137,7 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
         sought_by: (0..candidates.len()).map(sought_by).collect(),
         claimed: Sums { containers: &keys.containers, members, judged }.of_all(&keys.of_candidate),
         lost,
+        served,
     }
 }
 
@@ -431,11 +444,15 @@ fn lost_session(
         system: system.profile.name.clone(),
         workspace: session.workspace.clone(),
         container: container.clone(),
+        id: None,
+        way_back: WayBack::None,
+        heals: false,
+        tries: Tries::default(),
         evidence: vec![Evidence::ContainerGone { container }, why],
     }
 }
 
-fn live_session(session: &Session, quiet: Option<Duration>) -> Evidence {
+pub(super) fn live_session(session: &Session, quiet: Option<Duration>) -> Evidence {
     Evidence::LiveSession {
         session: session.id.clone(),
         title: session.title.clone(),

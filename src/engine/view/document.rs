@@ -18,9 +18,18 @@ impl EngineView {
         Ok(document)
     }
 
+    /// The engine's answer as it is, for being kept. The query says what is so anyway; it tells this from other questions.
+    pub(crate) async fn inspection_to_keep(&self, id: &ContainerId) -> Result<Value, EngineFault> {
+        self.inspection_at(id, "?size=false").await
+    }
+
     /// The engine's answer as it is. An answer about another container is none.
-    pub(super) async fn raw_inspection(&self, id: &ContainerId) -> Result<Value, EngineFault> {
-        let body = self.transport.get(&format!("/containers/{id}/json"), self.timeout).await?;
+    pub(crate) async fn raw_inspection(&self, id: &ContainerId) -> Result<Value, EngineFault> {
+        self.inspection_at(id, "").await
+    }
+
+    pub(super) async fn inspection_at(&self, id: &ContainerId, query: &str) -> Result<Value, EngineFault> {
+        let body = self.transport.get(&format!("/containers/{id}/json{query}"), self.timeout).await?;
         let document: Value =
             serde_json::from_slice(&body).map_err(|error| EngineFault::Unintelligible(error.to_string()))?;
         match document.get("Id").and_then(Value::as_str) {

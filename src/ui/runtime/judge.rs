@@ -112,6 +112,7 @@ fn same(a: &Snapshot, b: &Snapshot) -> bool {
         && (Arc::ptr_eq(&a.engine.value, &b.engine.value) || a.engine.value == b.engine.value)
         && a.clock_step.is_some() == b.clock_step.is_some()
         && a.drains == b.drains
+        && a.recalled.same_as(&b.recalled)
         && a.marks_fault == b.marks_fault
         && a.paths == b.paths
         && a.neighbours == b.neighbours

@@ -1,10 +1,14 @@
 //! Looking closer at one container. Nothing here can change the host.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::StreamExt;
 
 use super::Runner;
-use crate::domain::ContainerId;
+use crate::domain::{Container, ContainerId};
 use crate::engine::document_lines;
+use crate::recovery::losses;
 use crate::state::State;
 use crate::ui::message::{Message, Past};
 
@@ -12,6 +16,9 @@ use crate::ui::message::{Message, Past};
 const FIRST_LINES: usize = 1_000;
 /// Lines come in bursts; so many at most make one message.
 const BURST: usize = 200;
+
+/// How long it may take to find out what a removal would lose.
+const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
 
 const NOT_REACHED: &str = "the engine has not answered yet";
 
@@ -69,6 +76,18 @@ impl Runner {
             let usage = engine.usage(&id).await.ok();
             let _ = messages.send(Message::Sampled(id, usage)).await;
         });
+    }
+
+    /// Looks into each for what its removal would lose; the preview is there meanwhile.
+    pub(super) fn weigh(&mut self, containers: Vec<Arc<Container>>) {
+        let Some(engine) = self.engine() else { return };
+        for container in containers {
+            let (messages, engine) = (self.messages.clone(), engine.clone());
+            self.tasks.spawn(async move {
+                let sentences = losses(&engine, &container, WEIGHED_WITHIN).await.sentences();
+                let _ = messages.send(Message::Weighed(container.id.clone(), sentences)).await;
+            });
+        }
     }
 
     pub(super) fn recall(&mut self, id: ContainerId) {

@@ -1,7 +1,10 @@
 //! What each command does, while no dialog is open.
 
+use std::collections::HashSet;
+
+use crate::domain::ContainerId;
 use crate::domain::evidence::plural;
-use crate::domain::plan::{Intent, Reconcile, Targets};
+use crate::domain::plan::{Intent, Reconcile, Targets, last_removed};
 use crate::text::clean;
 use crate::ui::command::{Command, Effectiveness};
 use crate::ui::detail::Tab;
@@ -107,6 +110,8 @@ pub(super) fn run(model: &mut Model, command: Command, effects: &mut Vec<Effect>
         | Command::ForceRemove
         | Command::Reconcile
         | Command::Drain
+        | Command::Recreate
+        | Command::Undo
         | Command::Undrain => {}
     }
 }
@@ -229,7 +234,12 @@ fn act(model: &mut Model, command: Command, effects: &mut Vec<Effect>) {
         model.toast(format!("{name} is not possible now: {why}"), true);
         return;
     }
-    let targets = Targets { ids: model.list.targets(), even_if_live: None };
+    let targets = Targets { ids: recoverable(model, command), even_if_live: None };
+    if targets.ids.is_empty() && matches!(command, Command::Recreate | Command::Undo) {
+        let what = if command == Command::Undo { "to undo" } else { "to bring back" };
+        model.toast(format!("there is nothing here {what}"), true);
+        return;
+    }
     if targets.ids.is_empty() && command != Command::Reconcile {
         model.toast(format!("there is no container under the cursor to {name}"), true);
         return;
@@ -243,12 +253,43 @@ fn act(model: &mut Model, command: Command, effects: &mut Vec<Effect>) {
             let only = (!model.list.marks.is_empty()).then_some(targets.ids);
             Intent::Reconcile(Reconcile { only, ..Reconcile::default() })
         }
+        Command::Recreate => Intent::Recreate(targets),
+        Command::Undo => Intent::Undo(targets),
         Command::Undrain => return undrain(model, &targets, effects),
         _ => return,
     };
     if let Some(observation) = &model.observation {
         let preview = Preview::new(intent, observation, &model.setup.policy, model.now);
+        let removed = preview.to_weigh();
+        if !removed.is_empty() {
+            effects.push(Effect::Weigh(removed));
+        }
         model.layers.push(Layer::Preview(Box::new(preview)));
+    }
+}
+
+/// What a command is about; for those that bring something back that may be a container which is not here.
+fn recoverable(model: &Model, command: Command) -> HashSet<ContainerId> {
+    let here = model.list.targets();
+    let Some(observation) = &model.observation else { return here };
+    let verdicts = &observation.verdicts;
+    match command {
+        Command::Recreate => {
+            let lost = model.list.selected().and_then(|row| model.lost(row)).and_then(|lost| lost.id.clone());
+            match (&model.list.marks.is_empty(), lost) {
+                (true, Some(id)) => HashSet::from([id]),
+                _ => here,
+            }
+        }
+        Command::Undo => {
+            let aside = |id: &ContainerId| {
+                let verdict = verdicts.containers.iter().find(|verdict| verdict.subject.id() == Some(id));
+                verdict.is_some_and(|verdict| verdict.quarantine.is_some())
+            };
+            let aside: HashSet<ContainerId> = here.into_iter().filter(aside).collect();
+            if aside.is_empty() { last_removed(verdicts) } else { aside }
+        }
+        _ => here,
     }
 }
 

@@ -257,6 +257,11 @@ fn other_intent(model: &Model, preview: &Preview, key: KeyEvent) -> Option<Inten
             let override_brake = Some(preview.behind_the_brake());
             Some(Intent::Reconcile(Reconcile { override_brake, ..reconcile.clone() }))
         }
+        (Intent::Reconcile(reconcile), 7) => {
+            Some(Intent::Reconcile(Reconcile { quarantine: !reconcile.quarantine, ..reconcile.clone() }))
+        }
+        (Intent::Remove(targets), 7) => Some(Intent::Quarantine(targets.clone())),
+        (Intent::Quarantine(targets), 7) => Some(Intent::Remove(targets.clone())),
         (Intent::Stop(targets), 6) => Some(Intent::Stop(Targets {
             even_if_live: preview.live_sessions_in_the_way(),
             ..targets.clone()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::begin;
-use crate::domain::plan::{Intent, Targets};
+use crate::domain::plan::{Intent, Targets, to_heal};
 use crate::domain::span::{Span, elapsed};
 use crate::domain::{ContainerId, Status, Verdicts, plan};
 use crate::ui::message::{Effect, Observation, Remembered};
@@ -53,6 +53,7 @@ pub(super) fn observe(model: &mut Model, observation: &Observation, effects: &mu
     model.arrange();
     renew(model, observation);
     evict(model, observation, effects);
+    heal(model, observation, effects);
 }
 
 fn renew(model: &mut Model, observation: &Observation) {
@@ -186,12 +187,12 @@ fn evict(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>
     }
     let now = model.now;
     let marked = &observation.snapshot.drains;
-    model.evictions.retain(|id, _| marked.contains_key(id));
-    let free = observation
-        .verdicts
-        .containers
-        .iter()
-        .filter(|verdict| verdict.status == Status::Draining && !verdict.is_in_use());
+    let aside = &observation.snapshot.recalled.quarantined;
+    model.evictions.retain(|id, _| marked.contains_key(id) || aside.contains_key(id));
+    let free = observation.verdicts.containers.iter().filter(|verdict| {
+        let over = verdict.quarantine.as_ref().is_some_and(|aside| aside.until <= now);
+        (verdict.status == Status::Draining || over) && !verdict.is_in_use()
+    });
     let ids: HashSet<ContainerId> = free
         .filter_map(|verdict| verdict.subject.id().cloned())
         .filter(|id| model.evictions.get(id).is_none_or(|(until, _)| *until <= now))
@@ -201,6 +202,22 @@ fn evict(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>
     }
     let intent = Intent::Evict(Targets { ids, even_if_live: None });
     let plan = plan(&observation.verdicts, &intent, &model.setup.policy, now);
+    if let Some(confirmed) = Confirmed::by_mark(plan, Arc::clone(&observation.snapshot)) {
+        begin(model, confirmed, effects);
+    }
+}
+
+/// Lost containers of systems that allow it come back by themselves.
+fn heal(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>) {
+    if model.ending || model.undraining || model.cannot_act().is_some() {
+        return;
+    }
+    let ids = to_heal(&observation.verdicts);
+    if ids.is_empty() {
+        return;
+    }
+    let intent = Intent::Heal(Targets { ids, even_if_live: None });
+    let plan = plan(&observation.verdicts, &intent, &model.setup.policy, model.now);
     if let Some(confirmed) = Confirmed::by_mark(plan, Arc::clone(&observation.snapshot)) {
         begin(model, confirmed, effects);
     }

@@ -7,7 +7,7 @@ use tui_input::Input;
 
 use super::{Cursor, cells, put, put_all};
 use crate::text::{clean, width};
-use crate::ui::command::{Effectiveness, TABLE};
+use crate::ui::command::{Command, Effectiveness, Entry, TABLE};
 use crate::ui::model::{Layer, Model};
 use crate::ui::theme::Role;
 
@@ -42,8 +42,8 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Cursor {
         pieces.push((format!("/{}  ", clean(model.list.filter.text())), theme.style(Role::Accent)));
     }
     let blocked = model.cannot_act().is_some();
-    for entry in TABLE.iter().filter(|entry| !entry.short.is_empty()) {
-        let Some(key) = model.setup.keymap.first_key(entry.command) else { continue };
+    let before: usize = pieces.iter().map(|(text, _)| width(text)).sum();
+    for (entry, key) in offered(model, usize::from(area.width).saturating_sub(before)) {
         let off = blocked && entry.effectiveness != Effectiveness::Looks;
         let mut key_style = theme.style(if off { Role::Dim } else { Role::Key });
         let mut word_style = theme.style(if off { Role::Dim } else { Role::Text });
@@ -58,6 +58,27 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Cursor {
     }
     put_all(buffer, area.x, area.y, area.width, pieces.iter().map(|(text, style)| (text.as_str(), *style)));
     None
+}
+
+/// The commands that have a place here, with their keys. Where there is no room for all, those that are needed least often
+/// give way before the help and the way out do.
+fn offered(model: &Model, room: usize) -> Vec<(&'static Entry, String)> {
+    let keyed = |entry: &'static Entry| Some((entry, model.setup.keymap.first_key(entry.command)?));
+    let mut offered: Vec<_> =
+        TABLE.iter().filter(|entry| !entry.short.is_empty()).filter_map(keyed).collect();
+    let wide = |offered: &[(&Entry, String)]| -> usize {
+        offered
+            .iter()
+            .map(|(entry, key)| width(key) + width(entry.short) + 3)
+            .sum::<usize>()
+            .saturating_sub(2)
+    };
+    for rare in [Command::Undo, Command::Recreate] {
+        if wide(&offered) > room {
+            offered.retain(|(entry, _)| entry.command != rare);
+        }
+    }
+    offered
 }
 
 fn is_member(row: &crate::ui::list::Row) -> bool {

@@ -58,6 +58,10 @@ fn title(intent: &Intent) -> String {
         Intent::ForceRemove(_) => "Remove by force".to_owned(),
         Intent::Drain(_) => "Drain".to_owned(),
         Intent::Evict(_) => "Evict".to_owned(),
+        Intent::Quarantine(_) => "Quarantine".to_owned(),
+        Intent::Recreate(_) => "Recreate".to_owned(),
+        Intent::Undo(_) => "Undo".to_owned(),
+        Intent::Heal(_) => "Heal".to_owned(),
     }
 }
 
@@ -69,6 +73,10 @@ fn word(action: Action) -> &'static str {
         Action::Stop => "stop",
         Action::ForceRemove => "force removal",
         Action::Drain => "drain",
+        Action::Quarantine => "quarantine",
+        Action::Restore => "restore",
+        Action::Start => "start",
+        Action::Recreate => "recreate",
     }
 }
 
@@ -135,6 +143,11 @@ fn choices(preview: &Preview) -> Vec<String> {
             if preview.behind_the_brake() > 0 {
                 line.push_str("   f5 past the brake");
             }
+            line.push_str(if reconcile.quarantine {
+                "   f7 quarantine: on"
+            } else {
+                "   f7 quarantine: off"
+            });
             let past = reconcile.override_brake.map(|behind| {
                 format!(
                     "past the brake: {behind} containers that no session claims look like a wrong database"
@@ -147,7 +160,11 @@ fn choices(preview: &Preview) -> Vec<String> {
             .map(|count| format!("f6 although it ends {count} live {}", plural(count, "session")))
             .into_iter()
             .collect(),
-        Intent::Remove(_) | Intent::Drain(_) | Intent::Evict(_) => Vec::new(),
+        Intent::Remove(_) => vec!["f7 quarantine instead: stop, rename, `U` restores".to_owned()],
+        Intent::Quarantine(_) => vec!["f7 remove instead, for good".to_owned()],
+        Intent::Drain(_) | Intent::Evict(_) | Intent::Recreate(_) | Intent::Undo(_) | Intent::Heal(_) => {
+            Vec::new()
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ui::theme::Role;
 use crate::ui::work::{Summary, next_step};
 
 /// In which order endings are counted.
-const ENDINGS: [Ending; 7] = [
+const ENDINGS: [Ending; 12] = [
     Ending::Failed,
     Ending::Rescued,
     Ending::Skipped,
@@ -19,6 +19,11 @@ const ENDINGS: [Ending; 7] = [
     Ending::Stopped,
     Ending::Drained,
     Ending::AlreadyGone,
+    Ending::Quarantined,
+    Ending::Restored,
+    Ending::Recreated,
+    Ending::Started,
+    Ending::Adopted,
 ];
 
 pub(super) fn draw(model: &Model, summary: &Summary, area: Rect, buffer: &mut Buffer) -> Cursor {

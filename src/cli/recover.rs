@@ -1,0 +1,230 @@
+//! `recreate`, `undo` and `heal`: bringing back what is lost, was removed, or was put aside.
+
+use std::collections::HashSet;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::act::{Pass, Site, Wish};
+use super::output::{complain, write, write_json};
+use super::reconcile::{OutcomeReport, Summary};
+use super::targets::TargetFault;
+use super::{House, Outcome, Trouble};
+use crate::domain::plan::{Intent, Reason, Targets, last_removed, to_heal};
+use crate::domain::{ContainerId, Verdict, Verdicts, plan};
+use crate::keeper::{Ending, HEAL_PACE, Manner};
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RecreateArguments {
+    /// Lost containers by name or id, their sessions, or whole workspaces
+    #[arg(required = true, value_name = "TARGET")]
+    targets: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UndoArguments {
+    /// Containers by the name or id they had [default: all that were removed or put aside last]
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+pub(super) struct HealArguments {
+    /// Bring back what is lost now, then end; this is the default
+    #[arg(long, conflicts_with = "watch")]
+    once: bool,
+    /// Stay, and bring back whatever is lost
+    #[arg(long)]
+    watch: bool,
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "watch")]
+    dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    dry_run: bool,
+    outcomes: Vec<OutcomeReport<'a>>,
+    summary: Summary,
+}
+
+pub(super) async fn recreate(arguments: &RecreateArguments, house: &House) -> Result<Outcome, Trouble> {
+    let find = |verdicts: &Verdicts| resolve(&arguments.targets, verdicts, Among::Lost);
+    act("recreate", &arguments.common, house, find, Intent::Recreate).await
+}
+
+pub(super) async fn undo(arguments: &UndoArguments, house: &House) -> Result<Outcome, Trouble> {
+    let find = |verdicts: &Verdicts| match arguments.targets.as_slice() {
+        [] => Ok(last_removed(verdicts)),
+        targets => resolve(targets, verdicts, Among::Removed),
+    };
+    act("undo", &arguments.common, house, find, Intent::Undo).await
+}
+
+async fn act(
+    command: &'static str,
+    common: &Common,
+    house: &House,
+    find: impl FnOnce(&Verdicts) -> Result<HashSet<ContainerId>, TargetFault>,
+    intent: impl FnOnce(Targets) -> Intent,
+) -> Result<Outcome, Trouble> {
+    let manner = Manner::default();
+    let wish = Wish { command, yes: common.yes, dry_run: common.dry_run, json: common.json, manner };
+    let mut site = Site::enter(house, wish).await?;
+    let (snapshot, verdicts) = site.look().await?;
+    let ids = find(&verdicts)?;
+    let intent = intent(Targets { ids, even_if_live: None });
+    let pass = site.pass(&snapshot, &verdicts, &intent).await?;
+    tell(&pass, common.dry_run, common.json);
+    let kept = pass.outcomes.iter().any(|outcome| outcome.ending == Ending::Kept);
+    Ok(if kept && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
+}
+
+fn tell(pass: &Pass, dry_run: bool, json: bool) {
+    let summary = Summary::of(&pass.outcomes);
+    if json {
+        let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
+        write_json(&Report { dry_run, outcomes, summary }, true);
+    } else {
+        write(&format!("{}\n", summary.sentence()));
+    }
+}
+
+/// Heals until nothing is left to heal, or everything that is left was given up; with `--watch`, for ever.
+pub(super) async fn heal(arguments: &HealArguments, house: &House) -> Result<Outcome, Trouble> {
+    let wish = Wish {
+        command: "heal",
+        // Whoever allows it in the profile or the config has said yes.
+        yes: true,
+        dry_run: arguments.dry_run,
+        json: arguments.json,
+        manner: Manner::default(),
+    };
+    let mut site = Site::enter(house, wish).await?;
+    let mut seen = Some(site.look().await?);
+    let mut complaint = String::new();
+    loop {
+        let mut waits = false;
+        if let Some((snapshot, verdicts)) = seen.take() {
+            let intent = Intent::Heal(Targets { ids: to_heal(&verdicts), even_if_live: None });
+            let plan = plan(&verdicts, &intent, &house.settings.policy, Timestamp::now());
+            waits = plan.items().iter().any(|item| matches!(item.reason, Reason::TriedJustNow(_)));
+            if plan.changes() > 0 || !(arguments.watch || waits) {
+                let pass = site.pass(&snapshot, &verdicts, &intent).await?;
+                let failed = pass.outcomes.iter().any(|outcome| outcome.ending == Ending::Failed);
+                let over = !arguments.watch && (!failed || arguments.dry_run);
+                if over || (arguments.watch && arguments.json) {
+                    tell(&pass, arguments.dry_run, arguments.json);
+                }
+                if over || pass.interrupted {
+                    return Ok(outcome_of(&pass));
+                }
+                waits |= failed;
+            }
+        }
+        site.leave();
+        let pause = if waits { HEAL_PACE } else { house.settings.cadence.without_events };
+        if !site.pause(pause).await? {
+            return Ok(Outcome::Done);
+        }
+        match site.look_again().await {
+            Ok(looked) => seen = Some(looked),
+            Err(trouble) => {
+                let sentence = format!("still watching: {trouble}");
+                if sentence != complaint {
+                    complain(&sentence);
+                    complaint = sentence;
+                }
+            }
+        }
+    }
+}
+
+/// What was given up is a failure, however long ago.
+fn outcome_of(pass: &Pass) -> Outcome {
+    let given_up = pass.outcomes.iter().any(|outcome| matches!(outcome.item.reason, Reason::GivenUp { .. }));
+    if given_up && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome }
+}
+
+/// Where targets are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    Lost,
+    Removed,
+}
+
+/// Finds what the operator means among what is gone, put aside or stopped: a name, id or session that fits exactly; else a
+/// workspace, or the beginning of an id. Of several that bore one name the last one is meant.
+fn resolve(
+    targets: &[String],
+    verdicts: &Verdicts,
+    among: Among,
+) -> Result<HashSet<ContainerId>, TargetFault> {
+    let gone = verdicts.gone.iter().map(|gone| &gone.remembered);
+    let mut gone: Vec<_> = gone.filter(|gone| among == Among::Lost || gone.removed.is_some()).collect();
+    gone.sort_by_key(|gone| std::cmp::Reverse(gone.last_known()));
+    let mut names = HashSet::new();
+    let newest: Vec<_> = gone.iter().filter(|gone| names.insert(gone.container.name.as_str())).collect();
+    let here: Vec<_> = verdicts
+        .containers
+        .iter()
+        .filter(|verdict| among == Among::Lost || verdict.quarantine.is_some())
+        .filter_map(|verdict| Some((verdict, verdict.subject.id()?)))
+        .collect();
+    let mut ids = HashSet::new();
+    for target in targets {
+        let begins = |id: &ContainerId| target.len() >= 4 && id.as_str().starts_with(target.as_str());
+        let exact = here.iter().filter(|(verdict, id)| {
+            let aside = verdict.quarantine.as_ref().is_some_and(|aside| aside.named == *target);
+            aside || id.as_str() == target || verdict.subject.name() == target
+        });
+        let mut found: HashSet<ContainerId> = exact.map(|(_, id)| (*id).clone()).collect();
+        let sessions = verdicts.lost.iter().filter(|lost| among == Among::Lost && lost.session == *target);
+        found.extend(sessions.filter_map(|lost| lost.id.clone()));
+        if found.is_empty() {
+            let by_id = gone.iter().filter(|gone| gone.container.id.as_str() == target).copied();
+            let by_name = newest.iter().filter(|gone| gone.container.name == *target).map(|gone| **gone);
+            found.extend(by_id.chain(by_name).map(|gone| gone.container.id.clone()));
+        }
+        if found.is_empty() {
+            let down = |verdict: &Verdict| {
+                verdict.subject.container().is_some_and(|container| !container.state.holds_processes())
+            };
+            let here = here.iter().filter(|(verdict, id)| {
+                begins(id) || (verdict.workspace.as_ref() == Some(target) && down(verdict))
+            });
+            found.extend(here.map(|(_, id)| (*id).clone()));
+            let gone = newest
+                .iter()
+                .filter(|gone| begins(&gone.container.id) || gone.workspace.as_ref() == Some(target));
+            found.extend(gone.map(|gone| gone.container.id.clone()));
+        }
+        if found.is_empty() {
+            return Err(TargetFault::NotFound { target: target.clone() });
+        }
+        ids.extend(found);
+    }
+    Ok(ids)
+}

@@ -1,0 +1,370 @@
+//! Git repositories in the folders of a sandbox, and whether work lies in them that nobody else has.
+//!
+//! They are not ours, and whoever can write a repository's configuration can have programs run by `git status`. So git never
+//! sees that configuration: it is given a repository of our own, with copies of the index and the branches and the
+//! objects borrowed, and the folder only to compare. No hook, filter, monitor or submodule is ever run, and as root it
+//! is run as the folder's owner.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::domain::evidence::plural;
+
+/// How many folders are looked through, and how deep.
+const MOST_FOLDERS: usize = 300;
+const DEEPEST: usize = 2;
+/// Larger repositories cannot be judged in a moment.
+const LARGEST_INDEX: u64 = 64 << 20;
+const LARGEST_LIST: u64 = 8 << 20;
+const MOST_BRANCHES: usize = 2_000;
+/// More changes than fit in here are only known to be many.
+const MOST_OUTPUT: u64 = 1 << 20;
+
+/// A repository with work that nobody else has, or of which that cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What lies in it; `None` when that cannot be told.
+    pub unsaved: Option<Unsaved>,
+}
+
+/// Work that nobody else has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsaved {
+    /// Files that are not committed.
+    pub files: usize,
+    /// Commits on no remote.
+    pub commits: usize,
+}
+
+impl Repository {
+    pub(super) fn sentence(&self) -> String {
+        let path = self.path.display();
+        match self.unsaved {
+            None => format!("whether {path} holds unsaved work cannot be told (it stays on the disk)"),
+            Some(Unsaved { files, commits }) => {
+                let mut parts = Vec::new();
+                if files > 0 {
+                    parts.push(format!("{files} uncommitted {}", plural(files, "file")));
+                }
+                if commits > 0 {
+                    parts.push(format!("{commits} {} on no remote", plural(commits, "commit")));
+                }
+                format!("{} in {path} (it stays on the disk)", parts.join(" and "))
+            }
+        }
+    }
+}
+
+/// Looks into these folders for repositories with unsaved work.
+pub(super) fn look_into(folders: &[PathBuf], patience: Duration) -> Vec<Repository> {
+    let until = Instant::now() + patience;
+    let mut left = MOST_FOLDERS;
+    let mut found = Vec::new();
+    for folder in folders {
+        find(folder, DEEPEST, &mut left, until, &mut found);
+    }
+    found.sort();
+    found.dedup();
+    let judged = found.into_iter().map(|path| {
+        let unsaved = judge(&path, until).ok();
+        Repository { path, unsaved }
+    });
+    judged.filter(|it| it.unsaved != Some(Unsaved { files: 0, commits: 0 })).collect()
+}
+
+/// Links are not followed: they lead out of the sandbox.
+fn find(folder: &Path, deeper: usize, left: &mut usize, until: Instant, found: &mut Vec<PathBuf>) {
+    if *left == 0 || Instant::now() > until {
+        return;
+    }
+    *left -= 1;
+    let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    if !is_folder(folder) {
+        return;
+    }
+    if is_folder(&folder.join(".git")) {
+        found.push(folder.to_owned());
+        return;
+    }
+    if deeper == 0 {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FOLDERS) {
+        find(&entry.path(), deeper - 1, left, until, found);
+    }
+}
+
+fn judge(repository: &Path, until: Instant) -> io::Result<Unsaved> {
+    let git = repository.join(".git");
+    let ours = tempfile::Builder::new().prefix("sandkeeper-look.").tempdir()?;
+    let owner = repository.metadata()?;
+    prepare(&git, ours.path())?;
+    let as_owner = rustix::process::geteuid().is_root() && owner.uid() != 0;
+    if as_owner {
+        give(ours.path(), owner.uid(), owner.gid())?;
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs([
+                ("HOME", "/nonexistent"),
+                ("GIT_CONFIG_NOSYSTEM", "1"),
+                ("GIT_CONFIG_GLOBAL", "/dev/null"),
+                ("GIT_ATTR_NOSYSTEM", "1"),
+                ("GIT_OPTIONAL_LOCKS", "0"),
+                ("GIT_TERMINAL_PROMPT", "0"),
+                ("GIT_NO_LAZY_FETCH", "1"),
+                ("LC_ALL", "C"),
+            ])
+            .current_dir("/")
+            .arg("--git-dir")
+            .arg(ours.path())
+            .arg("--work-tree")
+            .arg(repository)
+            .args(arguments);
+        if as_owner {
+            command.uid(owner.uid()).gid(owner.gid());
+        }
+        output(command, until)
+    };
+    let status = run(&[
+        "status",
+        "--porcelain",
+        "-z",
+        "--ignore-submodules=all",
+        "--untracked-files=normal",
+        "--no-renames",
+    ])?;
+    let files = status.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
+    let commits = run(&["rev-list", "--count", "--branches", "--not", "--remotes"])?;
+    let commits = String::from_utf8_lossy(&commits).trim().parse().map_err(io::Error::other)?;
+    Ok(Unsaved { files, commits })
+}
+
+/// A repository of our own that stands for theirs: our configuration, their index and branches, their objects borrowed.
+fn prepare(git: &Path, ours: &Path) -> io::Result<()> {
+    let objects = git.join("objects");
+    let borrowed = objects.to_str().filter(|path| !path.contains(['\n', '"'])).ok_or_else(unusable)?;
+    fs::create_dir_all(ours.join("objects/info"))?;
+    fs::create_dir_all(ours.join("refs"))?;
+    fs::create_dir_all(ours.join("info"))?;
+    fs::write(ours.join("objects/info/alternates"), format!("{borrowed}\n"))?;
+    fs::write(
+        ours.join("config"),
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfsmonitor = false\n\thooksPath = /dev/null\n\
+         \tattributesFile = /dev/null\n\texcludesFile = /dev/null\n\tuntrackedCache = false\n\
+         [protocol]\n\tallow = never\n",
+    )?;
+    let head = regular(&git.join("HEAD"), 1024)?.ok_or_else(unusable)?;
+    if !is_reference(&head) {
+        return Err(unusable());
+    }
+    fs::write(ours.join("HEAD"), head)?;
+    for (name, largest) in
+        [("index", LARGEST_INDEX), ("packed-refs", LARGEST_LIST), ("info/exclude", 64 << 10)]
+    {
+        if let Some(content) = regular(&git.join(name), largest)? {
+            fs::write(ours.join(name), content)?;
+        }
+    }
+    let mut left = MOST_BRANCHES;
+    for kind in ["heads", "remotes"] {
+        copy_references(&git.join("refs").join(kind), &ours.join("refs").join(kind), 6, &mut left)?;
+    }
+    Ok(())
+}
+
+fn copy_references(from: &Path, to: &Path, deeper: usize, left: &mut usize) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    let entries = match fs::read_dir(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        *left = left.checked_sub(1).ok_or_else(unusable)?;
+        if entry.file_type()?.is_dir() && deeper > 0 {
+            copy_references(&entry.path(), &to.join(entry.file_name()), deeper - 1, left)?;
+        } else if let Some(content) = regular(&entry.path(), 1024)?
+            && is_reference(&content)
+        {
+            fs::write(to.join(entry.file_name()), content)?;
+        }
+    }
+    Ok(())
+}
+
+/// A commit, or the name of a branch.
+fn is_reference(content: &[u8]) -> bool {
+    let content = content.trim_ascii();
+    let named = content.strip_prefix(b"ref: refs/");
+    let plain = |byte: &u8| byte.is_ascii_graphic();
+    match named {
+        Some(name) => name.iter().all(plain) && !name.windows(2).any(|pair| pair == b".."),
+        None => matches!(content.len(), 40 | 64) && content.iter().all(u8::is_ascii_hexdigit),
+    }
+}
+
+/// The content of a file that is one, and not too large; `None` when there is none.
+fn regular(path: &Path, largest: u64) -> io::Result<Option<Vec<u8>>> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(metadata) if !metadata.is_file() || metadata.len() > largest => return Err(unusable()),
+        Ok(_) => {}
+    }
+    // It may have become something else meanwhile; a pipe must not hold us.
+    let file = rustix::fs::open(
+        path,
+        rustix::fs::OFlags::RDONLY
+            | rustix::fs::OFlags::NOFOLLOW
+            | rustix::fs::OFlags::NONBLOCK
+            | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
+    let mut content = Vec::new();
+    File::from(file).take(largest).read_to_end(&mut content)?;
+    Ok(Some(content))
+}
+
+fn unusable() -> io::Error {
+    io::Error::other("it is not a plain repository")
+}
+
+fn give(folder: &Path, uid: u32, gid: u32) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            give(&entry.path(), uid, gid)?;
+        } else {
+            chown(entry.path(), Some(uid), Some(gid))?;
+        }
+    }
+    chown(folder, Some(uid), Some(gid))
+}
+
+/// What a command prints; it is ended when the time is over.
+fn output(mut command: Command, until: Instant) -> io::Result<Vec<u8>> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let printed = child.stdout.take().ok_or_else(unusable)?;
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let mut printed = printed;
+        let read = printed.by_ref().take(MOST_OUTPUT).read_to_end(&mut text);
+        // Whoever prints more is not held up by it.
+        let _ = io::copy(&mut printed, &mut io::sink());
+        read.map(|_| text)
+    });
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() > until => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(io::Error::from(io::ErrorKind::TimedOut));
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let text = reader.join().map_err(|_| unusable())??;
+    if status.success() { Ok(text) } else { Err(unusable()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn git(folder: &Path, arguments: &[&str]) {
+        let done = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"])
+            .args(arguments)
+            .current_dir(folder)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    fn looked(folder: &Path) -> Vec<Option<Unsaved>> {
+        let found = look_into(&[folder.to_owned()], Duration::from_mins(1));
+        found.into_iter().map(|repository| repository.unsaved).collect()
+    }
+
+    #[test]
+    fn uncommitted_and_unpushed_work_is_counted_and_saved_work_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (work, remote) = (place.path().join("sandbox/work"), place.path().join("remote"));
+        fs::create_dir_all(&work).unwrap();
+        fs::create_dir_all(&remote).unwrap();
+        git(&remote, &["init", "--bare"]);
+        git(&work, &["init"]);
+        fs::write(work.join("a"), "1").unwrap();
+        fs::write(work.join(".gitignore"), "ignored\n").unwrap();
+        fs::write(work.join("ignored"), "1").unwrap();
+        assert_eq!(looked(place.path().join("sandbox").as_path()), [Some(Unsaved { files: 2, commits: 0 })]);
+        git(&work, &["add", "."]);
+        git(&work, &["commit", "-m", "one"]);
+        assert_eq!(looked(&work), [Some(Unsaved { files: 0, commits: 1 })]);
+        git(&work, &["remote", "add", "origin", remote.to_str().unwrap()]);
+        git(&work, &["push", "origin", "main"]);
+        assert_eq!(looked(&work), []);
+        git(&work, &["pack-refs", "--all"]);
+        assert_eq!(looked(&work), []);
+        fs::write(work.join("a"), "22").unwrap();
+        let before = fs::read(work.join(".git/index")).unwrap();
+        assert_eq!(looked(&work), [Some(Unsaved { files: 1, commits: 0 })]);
+        assert_eq!(fs::read(work.join(".git/index")).unwrap(), before, "it was written to");
+    }
+
+    #[test]
+    fn nothing_that_a_repository_names_is_ever_run() {
+        let place = tempfile::tempdir().unwrap();
+        let work = place.path().join("work");
+        fs::create_dir_all(&work).unwrap();
+        git(&work, &["init"]);
+        fs::write(work.join("a"), "1").unwrap();
+        git(&work, &["add", "."]);
+        git(&work, &["commit", "-m", "one"]);
+        let proof = place.path().join("proof");
+        let trap = place.path().join("trap");
+        let mut script = File::create(&trap).unwrap();
+        writeln!(script, "#!/bin/sh\necho \"$0 $*\" >>{}\ncat", proof.display()).unwrap();
+        drop(script);
+        fs::set_permissions(&trap, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let trap = trap.display();
+        let config = format!(
+            "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {trap}\n\thooksPath = {trap}\n\tpager = {trap}\n\
+             \tsshCommand = {trap}\n[filter \"x\"]\n\tclean = {trap}\n\tsmudge = {trap}\n\tprocess = {trap}\n\
+             [diff \"x\"]\n\ttextconv = {trap}\n\texternal = {trap}\n[alias]\n\tstatus = !{trap}\n"
+        );
+        fs::write(work.join(".git/config"), config).unwrap();
+        fs::write(work.join(".gitattributes"), "* filter=x diff=x\n").unwrap();
+        fs::write(work.join("a"), "another").unwrap();
+        assert_eq!(looked(&work), [Some(Unsaved { files: 2, commits: 1 })]);
+        assert!(!proof.exists(), "{}", fs::read_to_string(&proof).unwrap_or_default());
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_said_so() {
+        let place = tempfile::tempdir().unwrap();
+        for (name, head) in [("a", "ref: refs/../../x\n"), ("b", "nonsense"), ("c", "")] {
+            let git = place.path().join(name).join(".git");
+            fs::create_dir_all(&git).unwrap();
+            fs::write(git.join("HEAD"), head).unwrap();
+        }
+        assert_eq!(looked(place.path()), [None, None, None]);
+        std::os::unix::fs::symlink("/", place.path().join("link")).unwrap();
+        assert_eq!(looked(&place.path().join("link")), [], "links are not followed");
+    }
+}

@@ -1,0 +1,247 @@
+//! From the engine's word on how a container is made to a request for another one like it.
+//!
+//! `Config` and `HostConfig` of an inspection have the form that the engine wants to make a container, so they are taken as they
+//! are: whatever limit, capability or option there was, it is there again. Only what the engine made up for the old one is
+//! left out, and what it keeps elsewhere is put in: volumes that it named itself, and the network.
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use crate::domain::ContainerId;
+
+/// Why a container cannot be made from what was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SpecFault {
+    /// It cannot be read.
+    #[error("what was recorded of it cannot be read")]
+    Unreadable,
+    /// It does not say something that is needed. Never what the record does say.
+    #[error("what was recorded of it lacks `{0}`")]
+    Lacks(&'static str),
+}
+
+/// A container to be made again.
+#[derive(Clone)]
+pub struct Remake {
+    inspection: Value,
+    /// The id it had.
+    pub id: ContainerId,
+    /// The name it had.
+    pub name: String,
+    /// The image reference it was made from.
+    pub image: String,
+    /// The id of that image.
+    pub image_id: String,
+    /// Networks that it is not connected to again.
+    pub other_networks: Vec<String>,
+}
+
+impl std::fmt::Debug for Remake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Remake({})", self.id.short())
+    }
+}
+
+impl Remake {
+    /// Reads what was recorded.
+    pub fn read(recorded: &str) -> Result<Self, SpecFault> {
+        // The parser's own complaint could quote a secret.
+        let inspection: Value = serde_json::from_str(recorded).map_err(|_| SpecFault::Unreadable)?;
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let id = text(&inspection["Id"]).and_then(|id| ContainerId::parse(&id));
+        let name = text(&inspection["Name"]).ok_or(SpecFault::Lacks("Name"))?;
+        let object = |key: &'static str| match &inspection[key] {
+            Value::Object(_) => Ok(()),
+            _ => Err(SpecFault::Lacks(key)),
+        };
+        object("Config")?;
+        object("HostConfig")?;
+        let mut remake = Self {
+            id: id.ok_or(SpecFault::Lacks("Id"))?,
+            name: name.strip_prefix('/').unwrap_or(&name).to_owned(),
+            image: text(&inspection["Config"]["Image"]).ok_or(SpecFault::Lacks("Config.Image"))?,
+            image_id: text(&inspection["Image"]).ok_or(SpecFault::Lacks("Image"))?,
+            other_networks: Vec::new(),
+            inspection,
+        };
+        let main = remake.network_mode();
+        let networks = remake.inspection["NetworkSettings"]["Networks"].as_object();
+        let others = networks.into_iter().flat_map(Map::keys).filter(|name| !is_main(name, &main));
+        remake.other_networks = others.cloned().collect();
+        Ok(remake)
+    }
+
+    fn network_mode(&self) -> String {
+        self.inspection["HostConfig"]["NetworkMode"].as_str().unwrap_or("default").to_owned()
+    }
+
+    /// Memory-backed mounts, which come back empty.
+    pub fn tmpfs(&self) -> Vec<String> {
+        let tmpfs = self.inspection["HostConfig"]["Tmpfs"].as_object();
+        tmpfs.into_iter().flat_map(Map::keys).cloned().collect()
+    }
+
+    /// A text with every value of the environment taken out.
+    pub fn without_secrets(&self, text: &str) -> String {
+        /// Shorter values are in every other word.
+        const TELLING: usize = 4;
+        let variables = self.inspection["Config"]["Env"].as_array().into_iter().flatten();
+        let values = variables.filter_map(|variable| Some(variable.as_str()?.split_once('=')?.1));
+        let secrets = values.filter(|value| value.len() >= TELLING);
+        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "<redacted>"))
+    }
+
+    /// The document that asks for it, made from this image: its reference, or its id once the reference names another.
+    pub fn document(&self, image: &str) -> Value {
+        let mut document = self.inspection["Config"].clone();
+        let mut host = self.inspection["HostConfig"].clone();
+        if let Some(config) = document.as_object_mut() {
+            self.clear_config(config);
+            config.insert("Image".to_owned(), json!(image));
+        }
+        if let Some(host) = host.as_object_mut() {
+            self.clear_host(host);
+        }
+        document["HostConfig"] = host;
+        if let Some(networking) = self.networking() {
+            document["NetworkingConfig"] = networking;
+        }
+        document
+    }
+
+    /// A host name that the engine took from the id is nobody's wish.
+    fn clear_config(&self, config: &mut Map<String, Value>) {
+        let of_id = config.get("Hostname").and_then(Value::as_str) == Some(self.id.short());
+        let shares_network = self.network_mode().starts_with("container:") || self.network_mode() == "host";
+        if of_id || shares_network {
+            config.remove("Hostname");
+            config.remove("Domainname");
+        }
+        config.remove("MacAddress");
+        if let Some(variables) = config.get_mut("Env").and_then(Value::as_array_mut) {
+            // Podman adds the host name that it took from the id.
+            let made_up = format!("HOSTNAME={}", self.id.short());
+            variables.retain(|variable| variable.as_str() != Some(&made_up));
+        }
+        // Podman tells how it was called.
+        config.remove("CreateCommand");
+        config.remove("OnBuild");
+    }
+
+    fn clear_host(&self, host: &mut Map<String, Value>) {
+        for made_up in ["ContainerIDFile", "ConsoleSize", "Isolation"] {
+            host.remove(made_up);
+        }
+        host.retain(|_, value| !value.is_null());
+        // Podman gives limits their kernel's names, and takes them by their common ones only.
+        for limit in host.get_mut("Ulimits").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(name) = limit["Name"].as_str().and_then(|name| name.strip_prefix("RLIMIT_")) {
+                limit["Name"] = json!(name.to_ascii_lowercase());
+            }
+        }
+        let unnamed = self.volumes_the_engine_named(host);
+        if !unnamed.is_empty() {
+            let binds = host.entry("Binds").or_insert_with(|| json!([]));
+            if let Some(binds) = binds.as_array_mut() {
+                binds.extend(unnamed.into_iter().map(Value::from));
+            }
+        }
+    }
+
+    /// Volumes without a name of their own are kept when a container is removed; with the name the engine gave them they
+    /// come back with what is in them.
+    fn volumes_the_engine_named(&self, host: &Map<String, Value>) -> Vec<String> {
+        let texts = |key: &str| host.get(key).and_then(Value::as_array).into_iter().flatten();
+        let mut asked: Vec<&str> =
+            texts("Binds").filter_map(|bind| bind.as_str()?.split(':').nth(1)).collect();
+        asked.extend(texts("Mounts").filter_map(|mount| mount.get("Target")?.as_str()));
+        let mounts = self.inspection["Mounts"].as_array().into_iter().flatten();
+        let volumes = mounts.filter(|mount| mount["Type"] == "volume").filter_map(|mount| {
+            let (name, target) = (mount["Name"].as_str()?, mount["Destination"].as_str()?);
+            let mode = if mount["RW"] == json!(false) { ":ro" } else { "" };
+            (!asked.contains(&target) && !name.is_empty()).then(|| format!("{name}:{target}{mode}"))
+        });
+        volumes.collect()
+    }
+
+    /// The network it was on by its own wish, with the names it had there.
+    fn networking(&self) -> Option<Value> {
+        let mode = self.network_mode();
+        let usual =
+            matches!(mode.as_str(), "default" | "bridge" | "host" | "none" | "slirp4netns" | "private");
+        if usual || mode.starts_with("container:") || mode.starts_with("ns:") {
+            return None;
+        }
+        let networks = self.inspection["NetworkSettings"]["Networks"].as_object()?;
+        let known = networks.get(&mode)?;
+        let mut endpoint = Map::new();
+        for key in ["IPAMConfig", "Links", "DriverOpts"] {
+            if let Some(value) = known.get(key).filter(|value| !value.is_null()) {
+                endpoint.insert(key.to_owned(), value.clone());
+            }
+        }
+        let aliases = known["Aliases"].as_array().into_iter().flatten();
+        let aliases: Vec<Value> =
+            aliases.filter(|alias| alias.as_str() != Some(self.id.short())).cloned().collect();
+        if !aliases.is_empty() {
+            endpoint.insert("Aliases".to_owned(), Value::from(aliases));
+        }
+        Some(json!({ "EndpointsConfig": { mode: endpoint } }))
+    }
+}
+
+fn is_main(name: &str, mode: &str) -> bool {
+    name == mode || matches!(mode, "default" | "host" | "none") || (mode == "bridge" && name == "podman")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded() -> Value {
+        json!({
+            "Id": "a".repeat(64), "Name": "/box", "Image": "sha256:1",
+            "Config": { "Image": "i:1", "Hostname": "a".repeat(12), "Env": ["TOKEN=hunter2"], "Cmd": ["sleep"] },
+            "HostConfig": {
+                "Binds": ["/srv:/work"], "NetworkMode": "mesh", "Memory": 64, "ContainerIDFile": "", "CapAdd": null,
+                "Ulimits": [{ "Name": "RLIMIT_NOFILE", "Soft": 1, "Hard": 2 }], "Tmpfs": { "/tmp": "" },
+            },
+            "Mounts": [
+                { "Type": "bind", "Source": "/srv", "Destination": "/work", "RW": true },
+                { "Type": "volume", "Name": "0f0f", "Destination": "/data", "RW": true },
+            ],
+            "NetworkSettings": { "Networks": {
+                "mesh": { "Aliases": ["box", "a".repeat(12)], "IPAMConfig": null }, "other": {},
+            } },
+        })
+    }
+
+    #[test]
+    fn what_the_operator_wished_is_asked_for_and_what_the_engine_made_up_is_not() {
+        let remake = Remake::read(&recorded().to_string()).unwrap();
+        let document = remake.document("i:1");
+        assert_eq!(document["Env"][0], "TOKEN=hunter2");
+        assert_eq!(document["Hostname"], Value::Null);
+        let host = &document["HostConfig"];
+        assert_eq!(host["Binds"], json!(["/srv:/work", "0f0f:/data"]));
+        assert_eq!((&host["Memory"], &host["Ulimits"][0]["Name"]), (&json!(64), &json!("nofile")));
+        assert_eq!(host.get("CapAdd"), None);
+        assert_eq!(
+            document["NetworkingConfig"],
+            json!({ "EndpointsConfig": { "mesh": { "Aliases": ["box"] } } })
+        );
+        assert_eq!(remake.other_networks, ["other"]);
+        assert_eq!(remake.tmpfs(), ["/tmp"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_quoted() {
+        let mut broken = recorded();
+        broken["HostConfig"] = json!("TOKEN=hunter2");
+        for text in [broken.to_string(), format!("{}TOKEN=hunter2", recorded())] {
+            let fault = Remake::read(&text).unwrap_err();
+            assert!(!format!("{fault} {fault:?}").contains("hunter2"), "{fault:?}");
+        }
+        assert!(!format!("{:?}", Remake::read(&recorded().to_string())).contains("hunter2"));
+    }
+}

@@ -1,0 +1,167 @@
+//! What was here before: containers that this watch has seen and sees no more, and what our own state remembers of others.
+//! It is read anew with every look, for another program may have removed or brought back something meanwhile.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::domain::container::{Container, ContainerId, Row};
+use crate::domain::profile::Match;
+use crate::domain::recovery::{Departure, Remembered, Tries};
+use crate::domain::{Recalled, Snapshot};
+use crate::state::{Glance, State};
+
+/// What was read is read again after this long, whatever the files look like.
+const READ_AGAIN: Duration = Duration::from_secs(10);
+/// How long a container that nobody recorded is remembered.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+#[derive(Debug)]
+pub(super) struct Recall {
+    /// Where our own state is.
+    folder: PathBuf,
+    /// Every container of the last good list that some profile recognises.
+    present: HashMap<ContainerId, Arc<Container>>,
+    /// When that list was made.
+    at: Option<Timestamp>,
+    rows: Option<Arc<Vec<Row>>>,
+    /// What has gone since this watch began.
+    gone: HashMap<ContainerId, Remembered>,
+    recorded: Option<Recorded>,
+}
+
+/// What our own state said, and when; it is read again only where that may have changed.
+#[derive(Debug)]
+struct Recorded {
+    host: String,
+    glance: Glance,
+    rows: Arc<Vec<Row>>,
+    at: Instant,
+    recalled: Recalled,
+}
+
+impl Recall {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, present: HashMap::new(), at: None, rows: None, gone: HashMap::new(), recorded: None }
+    }
+
+    /// Everything that is remembered beside what this snapshot shows.
+    pub(super) fn look(
+        &mut self,
+        snapshot: &Snapshot,
+        departures: &HashMap<ContainerId, Departure>,
+    ) -> Recalled {
+        if snapshot.engine.fault.is_none() && snapshot.engine.at.is_some() {
+            self.compare(snapshot);
+        }
+        let present: HashSet<&ContainerId> = snapshot.engine.value.iter().filter_map(id_of).collect();
+        let mut recalled = self.recorded(snapshot, &present);
+        let mut known = HashSet::new();
+        for remembered in &mut recalled.gone {
+            let id = remembered.container.id.clone();
+            let seen_at = self.gone.get(&id).map_or(remembered.seen_at, |gone| gone.seen_at);
+            let departure = departures.get(&id).cloned().or_else(|| remembered.departure.clone());
+            let seen_at = seen_at.max(remembered.seen_at);
+            *remembered = Arc::new(Remembered { seen_at, departure, ..(**remembered).clone() });
+            known.insert(id);
+        }
+        let unrecorded = self.gone.values().filter(|gone| !known.contains(&gone.container.id)).map(|gone| {
+            let departure = departures.get(&gone.container.id).cloned();
+            Arc::new(Remembered { departure, ..gone.clone() })
+        });
+        recalled.gone.extend(unrecorded);
+        recalled.gone.sort_by(|a, b| a.container.id.cmp(&b.container.id));
+        recalled.departures = departures
+            .iter()
+            .filter(|(id, _)| present.contains(id))
+            .map(|(id, departure)| (id.clone(), departure.clone()))
+            .collect();
+        recalled
+    }
+
+    /// What our own state remembers beside what is here.
+    fn recorded(&mut self, snapshot: &Snapshot, present: &HashSet<&ContainerId>) -> Recalled {
+        // Looked at before it is read: what is written meanwhile then looks new the next time.
+        let (host, rows) = (&snapshot.host.identity, &snapshot.engine.value);
+        let glance = State::glance(&self.folder);
+        if let (Some(known), Some(glance)) = (&self.recorded, glance)
+            && known.host == *host
+            && known.glance == glance
+            && Arc::ptr_eq(&known.rows, rows)
+            && known.at.elapsed() < READ_AGAIN
+        {
+            return known.recalled.clone();
+        }
+        let state = State::open_to_read(&self.folder).ok().flatten();
+        let recalled = state.and_then(|state| state.recalled(host, present).ok()).unwrap_or_default();
+        self.recorded = glance.map(|glance| Recorded {
+            host: host.clone(),
+            glance,
+            rows: Arc::clone(rows),
+            at: Instant::now(),
+            recalled: recalled.clone(),
+        });
+        recalled
+    }
+
+    /// Finds what has gone since the list before.
+    fn compare(&mut self, snapshot: &Snapshot) {
+        let rows = &snapshot.engine.value;
+        let seen_at = self.at.or(snapshot.engine.at).unwrap_or_default();
+        self.at = snapshot.engine.at;
+        if self.rows.as_ref().is_some_and(|known| Arc::ptr_eq(known, rows)) {
+            return;
+        }
+        self.rows = Some(Arc::clone(rows));
+        let containers = rows.iter().filter_map(|row| match row {
+            Row::Container(container) => Some(container),
+            Row::Unreadable(_) => None,
+        });
+        let present: HashMap<ContainerId, Arc<Container>> =
+            containers.map(|container| (container.id.clone(), Arc::clone(container))).collect();
+        let listed: HashSet<&ContainerId> = rows.iter().filter_map(id_of).collect();
+        for (id, container) in std::mem::replace(&mut self.present, present) {
+            if !listed.contains(&id)
+                && let Some(gone) = remembered(snapshot, &container, seen_at)
+            {
+                self.gone.insert(id, gone);
+            }
+        }
+        self.gone.retain(|id, gone| {
+            !listed.contains(id) && Timestamp::now().duration_since(gone.seen_at) < KEPT_FOR
+        });
+    }
+}
+
+fn id_of(row: &Row) -> Option<&ContainerId> {
+    match row {
+        Row::Container(container) => Some(&container.id),
+        Row::Unreadable(row) => row.id.as_ref(),
+    }
+}
+
+/// A container that is gone, if it was exactly one system's and that one may be remembered.
+fn remembered(snapshot: &Snapshot, container: &Arc<Container>, seen_at: Timestamp) -> Option<Remembered> {
+    let mut owners = snapshot.systems.iter().filter_map(|system| match system.profile.recognise(container) {
+        Match::Ours(recognised) => Some((&system.profile, system.profile.workspace_of(&recognised))),
+        Match::Foreign | Match::Nameless => None,
+    });
+    let (profile, workspace) = owners.next()?;
+    if owners.next().is_some() || !profile.recovery.record {
+        return None;
+    }
+    Some(Remembered {
+        system: profile.name.clone(),
+        workspace,
+        persistent: profile.persistence_of(container).unwrap_or(false),
+        seen_at,
+        has_spec: false,
+        departure: None,
+        removed: None,
+        tries: Tries::default(),
+        container: Arc::clone(container),
+    })
+}
