@@ -7,6 +7,7 @@ mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use support::gate::GateProcess;
 use support::hermes::HermesHome;
 use support::native::{Host, container, native_row, reasons};
 use support::rows::{Row, ago, row};
@@ -77,4 +78,17 @@ fn folders_are_not_left_behind_by_the_containers_of_an_engine_elsewhere() {
         host.sandkeeper(["dirs", "trash", "--yes", &folder.display().to_string()]).run().expect_exit(4);
     finished.expect_stderr("`ssh` answers in the engine's place");
     assert!(folder.join("home").is_dir());
+}
+
+#[test]
+fn a_gate_is_no_relay_but_what_it_asks_may_be() {
+    let (_guard, host) = served_by("ssh", &[native_row("box", "atlas").state("exited")]);
+    let store = NativeStore::create(host.home.native_store());
+    store.session("other", "elsewhere").ended_ago(5).insert();
+    let gate = GateProcess::start(&host.home, &host.engine.endpoint(), &[]);
+    let status = || host.home.sandkeeper(["status", "--json", "--host", &gate.endpoint()]).run();
+    expect(&status().expect_exit(4).json(), "box", "unknown", "answers in the engine's place");
+    support::go_by("dockerd");
+    expect(&status().expect_exit(0).json(), "box", "orphaned", "no session claims it");
+    gate.end();
 }

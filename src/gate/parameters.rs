@@ -14,6 +14,8 @@ enum Kind {
     /// A yes would cost too much, or show too much.
     NeverFlag,
     Number,
+    /// The columns of a list of processes that sandkeeper itself asks for.
+    Columns,
     /// Unix seconds or a date.
     Moment,
     /// The filters of a list.
@@ -22,12 +24,15 @@ enum Kind {
     EventFilters,
 }
 
+/// In Docker's words and in Podman's. Others could show the environment of every process.
+const COLUMNS: [&str; 2] = ["-eo pid,state,args", "pid,state,args"];
+
 /// What a list may be filtered by. `before` and `since` would tell whether a hidden container exists.
 const LIST_FILTERS: [&str; 8] = ["id", "name", "label", "status", "exited", "health", "ancestor", "is-task"];
 const EVENT_FILTERS: [&str; 7] = ["type", "event", "container", "image", "label", "scope", "daemon"];
 
-/// The parameters that a question may have. What is left out could show or cost too much: `details` of logs and `ps_args`
-/// of top can show environments, `size` takes minutes.
+/// The parameters that a question may have. What is left out could show or cost too much: `details` of logs and most
+/// `ps_args` of top can show environments, `size` takes minutes.
 fn known_parameters(question: &Question) -> &'static [(&'static str, Kind)] {
     match question {
         Question::List => &[
@@ -47,16 +52,12 @@ fn known_parameters(question: &Question) -> &'static [(&'static str, Kind)] {
             ("until", Kind::Moment),
             ("tail", Kind::Moment),
         ],
+        Question::Top(_) => &[("ps_args", Kind::Columns)],
         Question::Stats(_) => &[("stream", Kind::Flag), ("one-shot", Kind::Flag)],
         Question::Events => {
             &[("since", Kind::Moment), ("until", Kind::Moment), ("filters", Kind::EventFilters)]
         }
-        Question::Ping
-        | Question::Version
-        | Question::Info
-        | Question::Top(_)
-        | Question::Exec(_)
-        | Question::Image(_) => &[],
+        Question::Ping | Question::Version | Question::Info | Question::Exec(_) | Question::Image(_) => &[],
     }
 }
 
@@ -92,6 +93,7 @@ fn checked(kind: Kind, value: &str) -> Option<String> {
     match kind {
         Kind::Flag => Some(if truth()? { "1" } else { "0" }.to_owned()),
         Kind::NeverFlag => (!truth()?).then(|| "0".to_owned()),
+        Kind::Columns => COLUMNS.contains(&value).then(|| value.to_owned()),
         Kind::Number => {
             let digits = value.strip_prefix('-').unwrap_or(value);
             let plain = digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
