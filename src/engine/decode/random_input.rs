@@ -1,6 +1,7 @@
 //! A hundred thousand lists that no engine would send: every row becomes a row, and nothing becomes an empty list.
 
 use super::*;
+use crate::domain::container::Row;
 use crate::engine::sim::Dice;
 
 const CASES: usize = 100_000;
