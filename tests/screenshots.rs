@@ -87,6 +87,8 @@ impl Camera {
             for word in words {
                 let chord = Chord::parse(&word).unwrap();
                 self.take(Message::Key(KeyEvent::new(chord.code, chord.modifiers)));
+                // Whoever presses the next key has seen what this one did.
+                self.take(Message::Drawn);
             }
         }
         self
