@@ -42,6 +42,16 @@ pub fn group(name: &str) -> Option<Group> {
 
 /// Every group that this user is in.
 pub fn groups_of(user: &User) -> Vec<Group> {
+    // A directory service may know more groups than it lists.
+    let known = Command::new("id").args(["-G", "--", &user.name]).output().ok();
+    if let Some(known) = known.filter(|known| known.status.success()) {
+        let ids = String::from_utf8_lossy(&known.stdout).into_owned();
+        let named = |id: &str| {
+            let unnamed = |id: u32| Group { name: id.to_string(), id, members: Vec::new() };
+            group(id).or_else(|| id.parse().ok().map(unnamed))
+        };
+        return ids.split_whitespace().filter_map(named).collect();
+    }
     let all = lines("group", None).unwrap_or_default();
     let is_in = |group: &Group| group.id == user.group || group.members.contains(&user.name);
     all.lines().filter_map(read_group).filter(is_in).collect()

@@ -38,6 +38,8 @@ pub const HEADER: &str = "sandkeeper-gate";
 pub const BESIDE: &str = "beside the engine";
 /// How many may be connected at once. Two handles each, below the usual limit of 1024.
 const MOST_CONNECTIONS: usize = 400;
+/// How many of them may be one user's.
+const MOST_OF_ONE_USER: usize = MOST_CONNECTIONS * 3 / 4;
 /// How many KiB of whole answers are held at once.
 const MOST_HELD: usize = 128 * 1024;
 /// How long answers in flight may take to end when the gate does.
@@ -90,6 +92,7 @@ struct Gate {
     room: Arc<Semaphore>,
     /// Connections that may still come.
     seats: Arc<Semaphore>,
+    users: serve::Users,
 }
 
 /// Lets questions pass until `stop`. `ready` is called when clients can connect.
@@ -111,6 +114,7 @@ pub async fn run(options: Options, stop: CancellationToken, ready: impl FnOnce()
         diary: Diary::begin(),
         room: Arc::new(Semaphore::new(MOST_HELD)),
         seats: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+        users: serve::Users::default(),
     });
     let connections = TaskTracker::new();
     ready();

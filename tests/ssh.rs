@@ -132,14 +132,17 @@ fn the_console_is_seen_over_ssh_and_no_key_changes_anything() {
 #[ignore = "needs root and sshd: run tests/run"]
 fn a_cut_connection_ends_the_program_at_the_other_end() {
     let recipe = Recipe::new();
-    for signal in ["KILL", "TERM"] {
+    let mut soonest = seconds(60);
+    for signal in ["KILL", "TERM", "KILL", "TERM"] {
         let terminal = recipe.look();
         wait_until(seconds(60), "it runs", || !recipe.has_ended());
         terminal.signal(signal);
         let cut = Instant::now();
         wait_until(seconds(60), "it is gone", || recipe.has_ended());
-        eprintln!("gone {:?} after the connection was cut ({signal})", cut.elapsed());
+        soonest = soonest.min(cut.elapsed());
     }
+    // A machine that is busy with something else may be slow once, and not every time.
+    assert!(soonest < seconds(2), "it was gone only {soonest:?} after the connection was cut");
     let terminal = recipe.look();
     for _ in 0..30 {
         terminal.resize(10, 40).resize(50, 200).resize(1, 1).resize(24, 80);
@@ -158,7 +161,7 @@ fn the_key_gives_no_shell_no_file_and_no_forwarding() {
     for (options, words) in [
         (&[][..], &["id"][..]),
         (&[], &["/bin/sh", "-c", "id"]),
-        (&["-o", "SendEnv=*", "-o", "SetEnv=SANDKEEPER_READ_ONLY=0"], &["id"]),
+        (&["-o", "SetEnv=SANDKEEPER_READ_ONLY=0 SANDKEEPER_HOST=unix:///nowhere.sock"], &["id"]),
         (&["-s"], &["sftp"]),
         (&["-A", "-X"], &["sandkeeper", "rm", "--yes", "left-1"]),
     ] {

@@ -48,6 +48,9 @@ const TELLING_PARTS: [&str; 10] = [
 /// Names that have one of these among their words name a secret; as a part they are in too many harmless words.
 const TELLING_WORDS: [&str; 9] = ["key", "keys", "auth", "pass", "pwd", "pat", "cookie", "cookies", "dsn"];
 
+/// Words that only end like one.
+const HARMLESS: [&str; 4] = ["bypass", "compass", "overpass", "surpass"];
+
 /// Takes the secrets out of an inspection, and makes its texts harmless.
 pub(super) fn redact(document: &mut Value) {
     Redactor::for_people().redact(document);
@@ -154,8 +157,9 @@ impl Redactor {
                 }
             };
             let is_flag = text.starts_with('-');
-            let hidden = if after_telling && !is_flag { REDACTED.to_owned() } else { self.plain(text) };
-            after_telling = is_flag && !text.contains(['=', ' ']) && is_telling(text);
+            // What follows such a flag is its value, whatever it looks like.
+            let hidden = if after_telling { REDACTED.to_owned() } else { self.plain(text) };
+            after_telling = !after_telling && is_flag && !text.contains(['=', ' ']) && is_telling(text);
             *word = Value::from(hidden);
         }
     }
@@ -175,7 +179,11 @@ impl Redactor {
 fn is_telling(name: &str) -> bool {
     let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
     let letters: String = letters.collect();
-    let is_word = |word: &str| TELLING_WORDS.iter().any(|telling| telling.eq_ignore_ascii_case(word));
+    let is_word = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        TELLING_WORDS.contains(&word.as_str())
+            || (word.ends_with("pass") && !HARMLESS.contains(&word.as_str()))
+    };
     TELLING_PARTS.iter().any(|part| letters.contains(part)) || words_of(name).any(is_word)
 }
 
@@ -197,7 +205,7 @@ fn words_of(name: &str) -> impl Iterator<Item = &str> {
 
 /// The text without what has the shape of a secret. Most texts show at a glance that they have none, which spares them the
 /// patterns: a list may hold a million texts.
-fn without_secrets(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     for (signs, shape, replacement) in SHAPES.iter() {
         if !signs.iter().any(|sign| text.contains(sign)) {
@@ -240,6 +248,8 @@ fn hide_after<'a>(text: Cow<'a, str>, named: &Regex) -> Cow<'a, str> {
             let quote = whole.as_str().chars().last().filter(|last| matches!(last, '"' | '\''));
             let ends = |c: char| match quote {
                 Some(quote) => c == quote,
+                // A scheme and its value: `token abc`, `ApiKey abc`.
+                None if has_scheme(name) => matches!(c, '"' | '\'' | '\n' | '\r'),
                 None => c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ';' | ',' | '|' | ')' | '}'),
             };
             let value = text[done..].find(ends).unwrap_or(text.len() - done);
@@ -256,10 +266,15 @@ fn hide_after<'a>(text: Cow<'a, str>, named: &Regex) -> Cow<'a, str> {
     Cow::Owned(hidden)
 }
 
+/// Whether the value of this name has a word in front that says what it is.
+fn has_scheme(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with("authorization")
+}
+
 /// Secrets that show by their shape, wherever they stand, each with the signs of which one must be there.
 static SHAPES: LazyLock<[(&[&str], Regex, &str); 5]> = LazyLock::new(|| {
     let shapes: [(&[&str], &str, &str); 5] = [
-        (&["://"], r#"(?i)([a-z][a-z0-9+.-]*://)[^/\s@'"]+@"#, "${1}<redacted>@"),
+        (&["://"], r#"(?i)([a-z][a-z0-9+.-]*://)[^/\s'"]+@"#, "${1}<redacted>@"),
         (
             &["earer", "EARER", "asic", "ASIC"],
             r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}",
@@ -341,7 +356,12 @@ mod tests {
 
     #[rstest]
     #[case("export GH_TOKEN=abc; run", "export GH_TOKEN=<redacted>; run")]
-    #[case("curl -H 'Authorization: Bearer abcdefgh' x", "curl -H 'Authorization: <redacted> <redacted>' x")]
+    #[case("curl -H 'Authorization: Bearer abcdefgh' x", "curl -H 'Authorization: <redacted>' x")]
+    #[case("curl -H 'Authorization: token abc' x", "curl -H 'Authorization: <redacted>' x")]
+    #[case("Proxy-Authorization: ApiKey a,b;c", "Proxy-Authorization: <redacted>")]
+    #[case("redis-server --requirepass abc", "redis-server --requirepass <redacted>")]
+    #[case("dbpass=abc bypass=on", "dbpass=<redacted> bypass=on")]
+    #[case("postgres://u:p@ss@db/x?y=a@b", "postgres://<redacted>@db/x?y=a@b")]
     #[case("curl https://ada:pw@example.org/x?y=1", "curl https://<redacted>@example.org/x?y=1")]
     #[case(
         "https://example.org/?a=b&access_token=abc&c=d",

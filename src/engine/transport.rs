@@ -227,7 +227,7 @@ fn message_of(body: &[u8]) -> String {
             value.get("message").or_else(|| value.get("cause"))?.as_str().map(ToOwned::to_owned)
         })
         .unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    words.trim().chars().take(300).collect()
+    super::redact::without_secrets(&words).trim().chars().take(300).collect()
 }
 
 fn hex(path: &Path) -> String {

@@ -12,7 +12,7 @@ pub use usage::Usage;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bollard::models::EventMessage;
@@ -68,6 +68,7 @@ pub struct EngineView {
     endpoint: Endpoint,
     transport: Transport,
     timeout: Duration,
+    podman: Arc<OnceLock<bool>>,
 }
 
 /// What an engine calls itself.
@@ -104,7 +105,7 @@ impl EngineView {
     /// A view of the engine at `endpoint`; nothing is sent yet. Every call ends within `timeout`.
     pub fn new(endpoint: Endpoint, timeout: Duration) -> Self {
         let transport = Transport::new(&endpoint.address, Access::Look);
-        Self { endpoint, transport, timeout }
+        Self { endpoint, transport, timeout, podman: Arc::default() }
     }
 
     /// The first endpoint that answers, or every attempt and why it failed. A place where no engine is to be had is
@@ -221,11 +222,19 @@ impl EngineView {
             let path = format!("/containers/{id}/top?ps_args={columns}");
             decode::top(&self.transport.get(&path, self.timeout).await?)
         };
-        // Docker lets the host's `ps` look. Podman takes such words for the `ps` inside, and has others of its own.
-        match ask("-eo%20pid,state,args").await {
-            Err(EngineFault::Status { .. } | EngineFault::Unintelligible(_)) => ask("pid,state,args").await,
-            answer => answer,
+        // Docker lets the host's `ps` look. Podman takes such words for the `ps` inside, which nobody who only looks should
+        // run, and has others of its own.
+        ask(if self.is_podman().await? { "pid,state,args" } else { "-eo%20pid,state,args" }).await
+    }
+
+    /// Whether Podman answers; every answer of its says so. Asked once.
+    async fn is_podman(&self) -> Result<bool, EngineFault> {
+        if let Some(known) = self.podman.get() {
+            return Ok(*known);
         }
+        let answer = self.transport.answer("/_ping", self.timeout).await?;
+        let podman = answer.headers().contains_key("libpod-api-version");
+        Ok(*self.podman.get_or_init(|| podman))
     }
 
     async fn exec_runs(&self, exec_id: &str) -> Result<bool, EngineFault> {

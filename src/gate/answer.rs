@@ -11,6 +11,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::document::{self, Documents};
 use super::request::{Asked, Question, Reference};
@@ -101,15 +102,21 @@ enum Kind {
 async fn document(gate: &Arc<Gate>, answer: Answer, kind: Kind) -> Result<Response<Body>, NoAnswer> {
     let limit = if matches!(kind, Kind::Word) { LARGEST_REFUSAL } else { LARGEST };
     let (parts, held) = whole(gate, answer, limit).await?;
-    let Held { bytes, room } = held;
+    if matches!(kind, Kind::Word) {
+        // Asked all the time, and nothing to take out: it waits for nobody's lists.
+        let body = Full::new(Bytes::from(held.bytes)).map_err(|never| match never {});
+        return Ok(with_headers(&parts, body.boxed_unsync(), None));
+    }
     let documents = Arc::clone(gate);
-    let work = tokio::task::spawn_blocking(move || match kind {
-        Kind::Word => Some(bytes),
-        Kind::List => Documents::of(&documents).list(&bytes),
-        Kind::Object => Documents::of(&documents).object(&bytes),
+    // The bytes take their room along: a client that hangs up gives back none of it before they are gone.
+    let work = tokio::task::spawn_blocking(move || {
+        let Held { bytes, room } = held;
+        let documents = Documents::of(&documents);
+        let told = if matches!(kind, Kind::List) { documents.list(&bytes) } else { documents.object(&bytes) };
+        told.map(|told| (told, room))
     });
-    let told = work.await.ok().flatten();
-    let told = told.ok_or_else(|| NoAnswer::new(502, "the engine's answer is not intelligible"))?;
+    let told = AbortOnDropHandle::new(work).await.ok().flatten();
+    let (told, room) = told.ok_or_else(|| NoAnswer::new(502, "the engine's answer is not intelligible"))?;
     let body = Full::new(Bytes::from(told)).map_err(|never| match never {});
     // The room is given back when the last byte has gone.
     let body = body.map_frame(move |frame| {
@@ -128,7 +135,8 @@ async fn refusal_of_the_engine(gate: &Arc<Gate>, answer: Answer) -> Result<Respo
 /// Bytes and the room they take.
 struct Held {
     bytes: Vec<u8>,
-    room: OwnedSemaphorePermit,
+    /// Small answers take none.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads an answer whole.
@@ -140,7 +148,7 @@ async fn whole(
     let Answer { response, connection: _connection } = answer;
     let (parts, mut body) = response.into_parts();
     let read = async {
-        let mut held = Held { bytes: Vec::new(), room: take_room(&gate.room, 1)? };
+        let mut held = Held { bytes: Vec::new(), room: None };
         while let Some(frame) = body.frame().await {
             let cut =
                 |error: hyper::Error| NoAnswer::new(502, format!("the engine's answer broke off: {error}"));
@@ -149,9 +157,14 @@ async fn whole(
                 return Err(NoAnswer::new(502, "the engine's answer is too large"));
             }
             held.bytes.extend_from_slice(&data);
-            let missing = (held.bytes.len() / 1024 + 1).saturating_sub(held.room.num_permits());
-            if missing > 0 {
-                held.room.merge(take_room(&gate.room, missing)?);
+            let taken = held.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            let missing = (held.bytes.len() / 1024 + 1).saturating_sub(taken);
+            if missing > 0 && limit > LARGEST_REFUSAL {
+                let more = take_room(&gate.room, missing)?;
+                match &mut held.room {
+                    Some(room) => room.merge(more),
+                    None => held.room = Some(more),
+                }
             }
         }
         Ok(held)

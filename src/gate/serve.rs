@@ -1,8 +1,9 @@
 //! Connections: each a task of its own, so that nobody waits for anybody else. Every request is checked here, and one that
 //! is refused never leaves the process.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,13 +17,14 @@ use hyper::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::patience::Patient;
 use super::request::{Asked, LONGEST_TARGET, Question, Refusal};
 use super::upstream::NoAnswer;
-use super::{Gate, HEADER, answer};
+use super::{Gate, HEADER, MOST_OF_ONE_USER, answer};
 
 pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
@@ -56,7 +58,8 @@ pub(super) async fn accept(
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Ok(seat) = Arc::clone(&gate.seats).try_acquire_owned() else {
+        let seat = Arc::clone(&gate.seats).try_acquire_owned().ok();
+        let (Some(seat), Some(own_seat)) = (seat, gate.users.take_seat(&stream)) else {
             gate.diary.note(&format!("refused {}: too many are connected", Peer::of(&stream)));
             let _ = stream.try_write(FULL);
             continue;
@@ -67,8 +70,22 @@ pub(super) async fn accept(
                 () = stop.cancelled() => {}
                 () = serve(&gate, stream) => {}
             }
-            drop(seat);
+            drop((seat, own_seat));
         });
+    }
+}
+
+/// How many connections each user has. One user alone cannot take all seats.
+#[derive(Debug, Default)]
+pub(super) struct Users(Mutex<HashMap<u32, Arc<Semaphore>>>);
+
+impl Users {
+    fn take_seat(&self, stream: &UnixStream) -> Option<OwnedSemaphorePermit> {
+        let user = stream.peer_cred().ok()?.uid();
+        let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, seats| seats.available_permits() < MOST_OF_ONE_USER);
+        let seats = users.entry(user).or_insert_with(|| Arc::new(Semaphore::new(MOST_OF_ONE_USER)));
+        Arc::clone(seats).try_acquire_owned().ok()
     }
 }
 

@@ -88,11 +88,10 @@ fn refuse_open_folder(folder: &Path) -> Result<(), String> {
     let metadata =
         fs::metadata(folder).map_err(|error| format!("its folder {}: {error}", folder.display()))?;
     let mode = metadata.mode();
-    let sticky = mode & 0o1000 != 0;
-    if mode & 0o022 != 0 && !sticky {
+    if mode & 0o022 != 0 {
         let place = folder.display();
         return Err(format!(
-            "others may write in its folder (mode {:04o}); run `chmod go-w {place}`",
+            "others may write in its folder (mode {:04o}); run `chmod go-w {place}`, or name one that is yours alone",
             mode & 0o7777
         ));
     }

@@ -10,6 +10,7 @@ use crate::domain::Session;
 use crate::domain::profile::TimeFormat;
 use crate::domain::profile::record::{Found, Mapping, Value as Column};
 use crate::domain::session::Moment;
+use crate::engine::redact::without_secrets;
 
 /// Texts that link or identify are refused beyond this length; titles are cut.
 const LONGEST_KEY: usize = 4096;
@@ -41,7 +42,9 @@ struct Row<'a> {
 impl Row<'_> {
     fn session(&self, mapping: &Mapping, times: TimeFormat) -> Result<Session, StoreFault> {
         let title = self.text(mapping.title.as_ref())?;
-        let title = title.map(|title| title.chars().take(LONGEST_TITLE).collect::<String>());
+        let title = title.map(|title| {
+            without_secrets(&title.chars().take(LONGEST_TITLE).collect::<String>()).into_owned()
+        });
         Ok(Session {
             id: self.id(mapping.id.as_ref())?,
             workspace: self.key("workspace", mapping.workspace.as_ref())?,

@@ -17,6 +17,7 @@ use super::known::Known;
 use super::time::moment;
 use crate::domain::Session;
 use crate::domain::profile::Query;
+use crate::engine::redact::without_secrets;
 
 /// Bounds of one read.
 #[derive(Clone, Copy, Debug)]
@@ -349,6 +350,7 @@ fn key(column: &str, value: ValueRef<'_>) -> Result<Option<String>, StoreFault> 
 fn shown_text(value: ValueRef<'_>) -> Option<String> {
     let ValueRef::Text(text) = value else { return None };
     let text: String = String::from_utf8_lossy(text).chars().take(LONGEST_TITLE).collect();
+    let text = without_secrets(&text).into_owned();
     (!text.trim().is_empty()).then_some(text)
 }
 

@@ -56,9 +56,10 @@ impl Sshd {
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             LogLevel VERBOSE\nSubsystem sftp internal-sftp\nAllowUsers viewer\n",
+             LogLevel VERBOSE\nSubsystem sftp internal-sftp\nAllowUsers viewer\nAcceptEnv *\n{}",
             at("host").display(),
             at("authorized_keys").display(),
+            servers_half(options, &at("authorized_keys")),
         );
         fs::write(at("sshd_config"), config).unwrap();
         let script = "for file in passwd group shadow; do mount --bind \"$1/$file\" \"/etc/$file\" || exit 9; done; \
@@ -140,4 +141,19 @@ pub(crate) fn processes_of(program: &Path) -> Vec<u32> {
         ours && String::from_utf8_lossy(&file("cmdline")).contains(program.to_str().unwrap())
     });
     viewers.collect()
+}
+
+/// The server's half of the recipe as it is handed out, with the paths of this test in place of its own.
+fn servers_half(options: &str, keys: &Path) -> String {
+    let handed_out = include_str!("../../assets/ssh/sshd-viewer.conf");
+    let command = options.split("command=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let lines = handed_out.lines().map(|line| {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        match line.split_whitespace().next() {
+            Some("AuthorizedKeysFile") => format!("{indent}AuthorizedKeysFile {}\n", keys.display()),
+            Some("ForceCommand") => format!("{indent}ForceCommand {command}\n"),
+            _ => format!("{line}\n"),
+        }
+    });
+    lines.collect()
 }

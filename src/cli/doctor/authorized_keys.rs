@@ -74,14 +74,21 @@ fn options_of(line: &str) -> Option<Vec<String>> {
 /// Whether a command is this program in a form that cannot change anything.
 fn only_looks(command: &str) -> bool {
     // A shell runs it: what chains, substitutes or redirects could run anything.
-    if command.contains([';', '&', '|', '`', '$', '<', '>', '\n', '(', '\\']) {
+    if command.contains([';', '&', '|', '`', '$', '<', '>', '\n', '(', '\\', '#', '\'', '"']) {
         return false;
     }
-    let mut words = command.split_whitespace().skip_while(|word| {
-        let name = word.split('=').next().unwrap_or_default();
-        word.contains('=') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    });
-    let program = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    // What is set in front of it could make the loader or the shell run something else.
+    let harmless = |name: &str| matches!(name, "TERM" | "LANG" | "COLORTERM") || name.starts_with("LC_");
+    let mut words = command
+        .split_whitespace()
+        .skip_while(|word| word.split_once('=').is_some_and(|(name, _)| harmless(name)));
+    let named = words.next().unwrap_or_default();
+    // A program of this name in a folder of the viewer's own may be anything.
+    let installed = ["/usr/", "/opt/"].iter().any(|root| named.starts_with(root)) && !named.contains("..");
+    if named.contains('/') && !installed {
+        return false;
+    }
+    let program = named.rsplit('/').next().unwrap_or_default();
     match program {
         "sandkeeper-view" => true,
         "sandkeeper" => words.any(|word| word == "--read-only"),
@@ -102,6 +109,11 @@ mod tests {
     )]
     #[case(r#"restrict,pty,command="/usr/bin/sandkeeper-view" ssh-ed25519 AAAA"#, 0)]
     #[case(r#"restrict,pty,command="TERM=xterm sandkeeper-view --max-fps 5" ssh-ed25519 AAAA"#, 0)]
+    #[case(r#"restrict,command="sandkeeper # --read-only" ssh-ed25519 AAAA"#, 1)]
+    #[case(r#"restrict,command="LD_PRELOAD=/tmp/x.so sandkeeper-view" ssh-ed25519 AAAA"#, 1)]
+    #[case(r#"restrict,command="PATH=/tmp sandkeeper-view" ssh-ed25519 AAAA"#, 1)]
+    #[case(r#"restrict,command="/home/viewer/sandkeeper-view" ssh-ed25519 AAAA"#, 1)]
+    #[case(r#"restrict,command="/usr/../tmp/sandkeeper-view" ssh-ed25519 AAAA"#, 1)]
     #[case("ssh-ed25519 AAAA ada", 1)]
     #[case(r#"pty,command="sandkeeper-view" ssh-ed25519 AAAA"#, 1)]
     #[case("restrict,pty ssh-ed25519 AAAA", 1)]
