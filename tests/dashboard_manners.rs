@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use support::simulated::SimHost;
@@ -65,9 +65,16 @@ fn a_window_that_is_closed_ends_it_even_where_nobody_hears_the_signal() {
     let mut deaf = Command::new("sh");
     deaf.args(["-c", "trap '' HUP; exec \"$0\""]).arg(program.get_program()).current_dir(host.home.path());
     deaf.envs(program.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let terminal = Terminal::run(&deaf, 24, 100);
-    terminal.wait_for("busy").hang_up();
-    terminal.wait_exit();
+    let ends = || {
+        let terminal = Terminal::run(&deaf, 24, 100);
+        terminal.wait_for("busy").hang_up();
+        let closed = Instant::now();
+        terminal.wait_exit();
+        closed.elapsed()
+    };
+    // A machine that is busy with something else may be slow once, and not every time.
+    let soonest = (0..4).map(|_| ends()).min().unwrap();
+    assert!(soonest < Duration::from_secs(2), "it ended only after {soonest:?}");
 }
 
 #[test]
