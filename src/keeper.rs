@@ -9,8 +9,10 @@ mod comeback;
 mod folders;
 mod journal;
 mod lock;
+mod made;
 mod outcome;
 mod protocol;
+mod secrets;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -42,6 +44,7 @@ pub use lock::{KeeperLock, LockFault};
 pub const HEAL_PACE: Duration = Duration::from_millis(250);
 pub use outcome::{Ending, ItemOutcome, Progress};
 use protocol::{Ended, Removal};
+use secrets::Secrets;
 
 /// How many items are worked on at once when the operator sets no limit.
 const AT_ONCE: usize = 8;
@@ -358,6 +361,11 @@ impl Keeper {
         cancel: &CancellationToken,
     ) -> ItemOutcome {
         let began = Instant::now();
+        // Known before it begins: what is brought back under another id is forgotten under this one.
+        let secrets = match &item.id {
+            Some(id) => Secrets::of(&self.folder, &self.host, &self.engine, id).await,
+            None => Secrets::default(),
+        };
         let comeback = Comeback {
             control: &self.control,
             engine: &self.engine,
@@ -376,8 +384,8 @@ impl Keeper {
         } else {
             comeback.carry_out().await
         };
-        let line = format!("{}: {}", ended.ending.as_str(), ended.reason);
-        let mut reason = ended.reason;
+        let mut reason = secrets.hidden_in(&ended.reason);
+        let line = format!("{}: {reason}", ended.ending.as_str());
         if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
             reason = format!("{reason} (and it could not be journalled: {fault})");
         }

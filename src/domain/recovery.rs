@@ -28,6 +28,8 @@ pub struct Recalled {
     pub quarantined: HashMap<ContainerId, Quarantine>,
     /// Vain attempts to bring back containers that are still here.
     pub tries: HashMap<ContainerId, Tries>,
+    /// Why our own state cannot say what else there is.
+    pub fault: Option<String>,
 }
 
 impl Recalled {
@@ -45,6 +47,7 @@ impl Recalled {
         self.departures == other.departures
             && self.quarantined == other.quarantined
             && self.tries == other.tries
+            && self.fault == other.fault
             && self.gone.len() == other.gone.len()
             && self.gone.iter().zip(&other.gone).all(|(a, b)| gist(a) == gist(b))
     }
@@ -201,6 +204,13 @@ const LONGEST_NAME: usize = 200;
 pub fn quarantine_name(id: &ContainerId, name: &str) -> String {
     let name: String = name.chars().take(LONGEST_NAME).collect();
     format!("sandkeeper-quarantine-{}-{name}", id.short())
+}
+
+/// The name that a container had before it was put aside, told by the one it bears. The name alone does not put it in
+/// quarantine, but as long as it bears it, nobody can call it an ordinary one.
+pub fn put_aside(container: &Container) -> Option<&str> {
+    let rest = container.name.strip_prefix("sandkeeper-quarantine-")?;
+    rest.strip_prefix(container.id.short())?.strip_prefix('-')
 }
 
 /// How the name of a container begins that is being made in place of a lost one.

@@ -106,7 +106,8 @@ impl Facts {
 }
 
 impl State {
-    /// Writes down how containers look and were made, and forgets what was last seen too long ago.
+    /// Writes down how containers looked and were made when they were seen, and forgets what was last seen too long before
+    /// that. What was removed since they were seen stays removed.
     pub fn record_specs(
         &mut self,
         host: &str,
@@ -224,6 +225,7 @@ impl State {
                 departures: HashMap::new(),
                 quarantined: super::quarantines::read(connection, host)?,
                 tries,
+                fault: None,
             })
         })
     }
@@ -242,7 +244,9 @@ fn write_spec(
             "INSERT INTO specs (host, container, name, system, workspace, persistent, facts, spec, seen_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (host, container) DO UPDATE SET \
              name = ?3, system = ?4, workspace = ?5, persistent = ?6, facts = ?7, spec = coalesce(?8, spec), \
-             seen_at = ?9, departure = NULL, removed_at = NULL, removed_by = NULL",
+             seen_at = max(seen_at, ?9), departure = NULL, \
+             removed_at = CASE WHEN removed_at >= ?9 THEN removed_at END, \
+             removed_by = CASE WHEN removed_at >= ?9 THEN removed_by END",
         )?
         .execute(params![
             host,

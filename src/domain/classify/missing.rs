@@ -95,7 +95,7 @@ fn tell_named(lost: &mut [Lost], gone: &Remembered, heals: bool, now: Timestamp)
         if lost.container == *name || lost.container == id.as_str() || lost.container == id.short() {
             lost.id = Some(id.clone());
             lost.way_back = way_back(gone);
-            lost.heals = heals;
+            lost.heals = heals && gone.removed.is_none();
             lost.tries = gone.tries.clone();
             lost.evidence.extend(history(gone, now));
             live += usize::from(matches!(lost.evidence.get(1), Some(Evidence::LiveSession { .. })));
