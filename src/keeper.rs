@@ -256,7 +256,9 @@ impl Keeper {
         let (engine, policy) = (self.engine.clone(), self.policy.clone());
         let checker = Checker::new(engine, snapshot.clone(), systems, policy, intent, concurrency, patience);
         let work = Semaphore::new(concurrency);
-        let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
+        // Comebacks go one after the other: what one brings back, another need not make.
+        let brings_back = items.iter().any(|item| item.action.is_recovery());
+        let at_once = if brings_back { 1 } else { manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1) };
         let (checker, work, progress) = (&checker, &work, &progress);
         let (grace_of, export) = (&grace_of, manner.export.as_deref());
         let runs = items.into_iter().zip(numbers).enumerate().map(|(index, (item, number))| async move {

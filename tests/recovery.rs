@@ -392,9 +392,9 @@ fn healing_brings_back_once_and_gives_up_after_three_failures() {
     let (_, reason) = result(&given_up.json());
     assert!(reason.contains("given up after 3 failures") && reason.contains("no space left"), "{given_up}");
     let creates = || host.engine.mutations().iter().filter(|r| r.contains("/containers/create")).count();
-    assert_eq!(creates(), 4, "one that worked and three that did not");
+    assert_eq!(creates(), 3, "one that worked and did not last, and two that failed");
     let last = host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(3);
-    assert_eq!(creates(), 4, "{last}");
+    assert_eq!(creates(), 3, "{last}");
     // The operator may try again.
     host.engine.recover();
     assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
@@ -794,5 +794,85 @@ fn what_nobody_misses_any_more_is_not_made_again() {
     host.sandbox("other", "atlas").label("made", "otherwise").sleeping().placed();
     terminal.type_keys("y").wait_for("1 skipped").press(Key::Enter).wait_gone("[ Close ]");
     assert_eq!(host.names(), ["other"]);
+    terminal.quit();
+}
+
+#[test]
+fn an_archive_is_never_written_through_a_link_that_lies_in_wait() {
+    let host = SimHost::new();
+    let id = host.orphan("old", "atlas");
+    let folder = host.home.path().join("saved");
+    std::fs::create_dir_all(&folder).unwrap();
+    let precious = host.home.path().join("precious");
+    std::fs::write(&precious, "untouched").unwrap();
+    let waiting = folder.join(format!("old-{}.tar.part", id.short()));
+    std::os::unix::fs::symlink(&precious, &waiting).unwrap();
+    let folder = folder.to_str().unwrap();
+    let both = host.sandkeeper(&["rm", "--quarantine", "--export", folder, "--yes", "old"]).run();
+    both.expect_exit(2).expect_stderr("cannot be used with");
+    let finished = host.sandkeeper(&["rm", "--export", folder, "--yes", "--json", "old"]).run();
+    assert_eq!(result(&finished.json()).0, "removed", "{finished}");
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "untouched");
+    let saved = std::path::Path::new(folder).join(format!("old-{}.tar", id.short()));
+    let saved = saved.symlink_metadata().unwrap();
+    assert!(saved.is_file(), "{saved:?}");
+    assert_eq!(saved.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn healing_gives_up_what_starts_and_does_not_last() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    let mut id = lasting(&host, "atlas");
+    see(&host);
+    for round in 1..=3 {
+        remove_behind_our_back(&host, &id);
+        let healed = host.sandkeeper(&["heal", "--once", "--json"]).deadline(seconds(120)).run();
+        assert_eq!(result(&healed.json()).0, "recreated", "round {round}: {healed}");
+        id = host.engine.look(|world, _| ContainerId::parse(&world.find("atlas").unwrap().id).unwrap());
+    }
+    remove_behind_our_back(&host, &id);
+    let healed = host.sandkeeper(&["heal", "--once", "--json"]).deadline(seconds(120)).run().expect_exit(3);
+    let (ending, reason) = result(&healed.json());
+    assert_eq!(ending, "kept", "{healed}");
+    assert!(reason.contains("given up") && reason.contains("did not last"), "{reason}");
+    assert_eq!(host.names(), [""; 0]);
+}
+
+#[test]
+fn of_several_that_a_session_had_one_after_the_other_only_the_last_is_lost() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    host.store.session("s1", "atlas").status("active").insert();
+    for name in ["first", "second"] {
+        let id = host.sandbox(name, "atlas").sleeping().placed();
+        see(&host);
+        remove_behind_our_back(&host, &id);
+    }
+    let lost = status(&host)["lost"].clone();
+    assert_eq!(
+        (lost.as_array().map(Vec::len), &lost[0]["container"]),
+        (Some(1), &json!("second")),
+        "{lost:#}"
+    );
+    host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(0);
+    assert_eq!(host.names(), ["second"]);
+}
+
+#[test]
+fn a_session_with_a_container_that_runs_misses_no_older_one() {
+    let host = SimHost::new();
+    host.store.session("s1", "atlas").status("active").insert();
+    let id = host.sandbox("old", "atlas").sleeping().placed();
+    host.sandbox("new", "atlas").sleeping().placed();
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("2 active");
+    host.engine
+        .act(|world, now| world.signal(now, id.as_str(), sandkeeper::engine::sim::Signal::KILL))
+        .unwrap();
+    terminal.wait_until("it is seen to have ended", |screen| {
+        screen.lines().any(|line| line.contains("old ") && line.contains("exited"))
+    });
+    assert!(!terminal.screen().contains("1 lost"), "{}", terminal.screen());
     terminal.quit();
 }
