@@ -9,8 +9,10 @@ mod comeback;
 mod folders;
 mod journal;
 mod lock;
+mod made;
 mod outcome;
 mod protocol;
+mod secrets;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -42,6 +44,7 @@ pub use lock::{KeeperLock, LockFault};
 pub const HEAL_PACE: Duration = Duration::from_millis(250);
 pub use outcome::{Ending, ItemOutcome, Progress};
 use protocol::{Ended, Removal};
+use secrets::Secrets;
 
 /// How many items are worked on at once when the operator sets no limit.
 const AT_ONCE: usize = 8;
@@ -253,7 +256,9 @@ impl Keeper {
         let (engine, policy) = (self.engine.clone(), self.policy.clone());
         let checker = Checker::new(engine, snapshot.clone(), systems, policy, intent, concurrency, patience);
         let work = Semaphore::new(concurrency);
-        let at_once = manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1);
+        // Comebacks go one after the other: what one brings back, another need not make.
+        let brings_back = items.iter().any(|item| item.action.is_recovery());
+        let at_once = if brings_back { 1 } else { manner.concurrency.unwrap_or(STOPS_AT_ONCE).max(1) };
         let (checker, work, progress) = (&checker, &work, &progress);
         let (grace_of, export) = (&grace_of, manner.export.as_deref());
         let runs = items.into_iter().zip(numbers).enumerate().map(|(index, (item, number))| async move {
@@ -358,6 +363,11 @@ impl Keeper {
         cancel: &CancellationToken,
     ) -> ItemOutcome {
         let began = Instant::now();
+        // Known before it begins: what is brought back under another id is forgotten under this one.
+        let secrets = match &item.id {
+            Some(id) => Secrets::of(&self.folder, &self.host, &self.engine, id).await,
+            None => Secrets::default(),
+        };
         let comeback = Comeback {
             control: &self.control,
             engine: &self.engine,
@@ -376,8 +386,8 @@ impl Keeper {
         } else {
             comeback.carry_out().await
         };
-        let line = format!("{}: {}", ended.ending.as_str(), ended.reason);
-        let mut reason = ended.reason;
+        let mut reason = secrets.hidden_in(&ended.reason);
+        let line = format!("{}: {reason}", ended.ending.as_str());
         if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
             reason = format!("{reason} (and it could not be journalled: {fault})");
         }

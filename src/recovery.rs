@@ -13,4 +13,5 @@ pub use losses::{Losses, losses};
 pub use recorder::Recorder;
 pub(crate) use recorder::record;
 pub use repositories::{Repository, Unsaved};
+pub(crate) use spec::secrets_in;
 pub use spec::{Remake, SpecFault};

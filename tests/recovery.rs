@@ -179,13 +179,13 @@ fn whatever_fails_leaves_things_as_they_were() {
             "could not be started",
         ),
         (
-            "the rename fails",
-            vec![FaultRule::on("POST", "/containers/*/rename", refuse(500, "no name"))],
-            "could not be named atlas",
-        ),
-        (
             "the list fails",
             vec![FaultRule::on("GET", "/containers/json", Fault::Status(500, "no list".to_owned())).nth(2)],
+            "cannot be asked",
+        ),
+        (
+            "whether somebody was faster cannot be told once it is made",
+            vec![FaultRule::on("GET", "/containers/json", Fault::Status(500, "no list".to_owned())).nth(4)],
             "cannot be asked",
         ),
     ];
@@ -392,9 +392,9 @@ fn healing_brings_back_once_and_gives_up_after_three_failures() {
     let (_, reason) = result(&given_up.json());
     assert!(reason.contains("given up after 3 failures") && reason.contains("no space left"), "{given_up}");
     let creates = || host.engine.mutations().iter().filter(|r| r.contains("/containers/create")).count();
-    assert_eq!(creates(), 4, "one that worked and three that did not");
+    assert_eq!(creates(), 3, "one that worked and did not last, and two that failed");
     let last = host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(3);
-    assert_eq!(creates(), 4, "{last}");
+    assert_eq!(creates(), 3, "{last}");
     // The operator may try again.
     host.engine.recover();
     assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
@@ -576,4 +576,303 @@ fn a_secret_is_in_the_spec_and_nowhere_else() {
     assert_eq!(found, ["specs.spec"]);
     let mode = std::fs::metadata(host.state_folder().join("state.db")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// The one container that an attempt has made and not named yet.
+fn unnamed(host: &SimHost) -> (String, String) {
+    host.engine.look(|world, _| {
+        let mut made = world.containers().filter(|it| it.name.starts_with("sandkeeper-recreate-"));
+        let found = made.next().map(|it| (it.id.clone(), it.phase.word().to_owned()));
+        assert!(made.next().is_none(), "more than one was made");
+        found.unwrap_or_else(|| panic!("what was made is gone"))
+    })
+}
+
+#[test]
+fn what_runs_once_it_was_made_is_never_taken_away_again() {
+    let refuse = || Fault::Status(500, format!("no, said {CANARY}"));
+    let rename = || FaultRule::on("POST", "/containers/*/rename", refuse());
+    let inspect = || FaultRule::on("GET", "/containers/*/json", refuse());
+    // The look at what is lost and the one for its secrets come before anything is made.
+    let cases = [
+        ("the rename fails", vec![rename()], "could not be named atlas"),
+        ("nothing can be inspected any more", vec![rename(), inspect()], "cannot be"),
+    ];
+    for (case, faults, expected) in cases {
+        let host = SimHost::new();
+        let id = lasting(&host, "atlas");
+        see(&host);
+        remove_behind_our_back(&host, &id);
+        let blind = faults.len() > 1;
+        let running = if blind {
+            // It is made and started, and from then on the engine does not say how it is.
+            host.engine.fault(FaultRule::on(
+                "POST",
+                "/containers/*/start",
+                Fault::Latency(std::time::Duration::from_secs(3)),
+            ));
+            let running = host.sandkeeper(&["recreate", "--yes", "--json", "atlas"]).spawn();
+            wait_until(seconds(60), "it is being started", || {
+                host.engine.requests().iter().any(|request| request.contains("/start"))
+            });
+            Some(running)
+        } else {
+            None
+        };
+        for fault in faults {
+            host.engine.fault(fault);
+        }
+        let finished = match running {
+            Some(running) => running.wait(seconds(120)),
+            None => recreate(&host, "atlas"),
+        };
+        let (ending, reason) = result(&finished.json());
+        assert_eq!(ending, "failed", "{case}: {finished}");
+        assert!(reason.contains(expected) && reason.contains("stays"), "{case}: {reason}");
+        assert!(!finished.to_string().contains(CANARY), "{case}: {finished}");
+        let deleted = host.engine.mutations().into_iter().any(|request| request.contains("DELETE"));
+        assert!(!deleted, "{case}: {:?}", host.engine.mutations());
+        let (made, state) = unnamed(&host);
+        assert_eq!(state, "running", "{case}");
+        // The next attempt takes it up.
+        host.engine.recover();
+        assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "adopted", "{case}");
+        assert_eq!(host.names(), ["atlas"], "{case}");
+        assert_eq!(host.engine.look(|world, _| world.find("atlas").unwrap().id.clone()), made, "{case}");
+    }
+}
+
+#[test]
+fn a_create_that_fails_and_cannot_be_looked_for_is_said_to_be_left_behind() {
+    let host = SimHost::new();
+    let id = lasting(&host, "atlas");
+    see(&host);
+    remove_behind_our_back(&host, &id);
+    let no = || Fault::Status(500, "no".to_owned());
+    host.engine.fault(FaultRule::on("POST", "/containers/create", no()));
+    host.engine.fault(FaultRule::on("GET", "/containers/json", no()).nth(4));
+    let finished = recreate(&host, "atlas");
+    let (ending, reason) = result(&finished.json());
+    assert_eq!(ending, "failed", "{finished}");
+    assert!(reason.contains("could not be made") && reason.contains("may be left behind"), "{reason}");
+}
+
+/// Puts a container aside, and says under which name.
+fn quarantine(host: &SimHost, id: &ContainerId, name: &str) -> String {
+    let finished = host.sandkeeper(&["rm", "--quarantine", "--yes", "--json", "--grace", "1s", name]).run();
+    assert_eq!(result(&finished.json()).0, "quarantined", "{finished}");
+    format!("sandkeeper-quarantine-{}-{name}", id.short())
+}
+
+fn in_state(host: &SimHost, sql: &str) {
+    let state = Connection::open(host.state_folder().join("state.db")).unwrap();
+    state.execute_batch(sql).unwrap();
+}
+
+#[test]
+fn a_quarantine_that_is_not_recorded_any_more_is_unknown_and_stays() {
+    let host = SimHost::new();
+    let id = host.sandbox("quiet", "atlas").sleeping().placed();
+    let named = quarantine(&host, &id, "quiet");
+    in_state(&host, "DELETE FROM quarantines");
+    let report = status(&host);
+    assert_eq!(report["containers"][0]["status"], "unknown", "{report:#}");
+    assert!(report["containers"][0]["reasons"].to_string().contains("in quarantine"), "{report:#}");
+    host.sandkeeper(&["reconcile", "--yes", "--json"]).run();
+    host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", &named]).run();
+    assert_eq!(host.names(), [named]);
+}
+
+#[test]
+fn a_quarantine_that_cannot_be_read_is_said_and_lets_nothing_go() {
+    let host = SimHost::new();
+    let id = host.sandbox("quiet", "atlas").sleeping().placed();
+    quarantine(&host, &id, "quiet");
+    in_state(&host, "ALTER TABLE quarantines RENAME COLUMN until TO later");
+    let report = status(&host);
+    assert_eq!(report["containers"][0]["status"], "unknown", "{report:#}");
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("what was lost or put aside").quit();
+}
+
+#[test]
+fn a_rescued_container_is_an_ordinary_one_again() {
+    let host = SimHost::frozen();
+    let id = host.sandbox("slow", "atlas").slow().placed();
+    let running = host.sandkeeper(&["rm", "--quarantine", "--yes", "--json", "slow"]).spawn();
+    wait_until(seconds(60), "it was asked to stop", || {
+        host.engine.requests().iter().any(|request| request.contains("/stop"))
+    });
+    host.store.session("s1", "atlas").status("active").insert();
+    host.let_them_end();
+    assert_eq!(result(&running.wait(seconds(60)).json()).0, "rescued");
+    let state = Connection::open(host.state_folder().join("state.db")).unwrap();
+    let left: i64 = state.query_row("SELECT count(*) FROM quarantines", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "nothing says that it was put aside");
+    drop(state);
+    assert_eq!(host.state(&id).as_deref(), Some("running"));
+}
+
+#[test]
+fn a_line_that_is_left_over_says_nothing_about_a_container_with_its_own_name() {
+    let host = SimHost::new();
+    let id = host.idle("quiet", "atlas");
+    see(&host);
+    let named = format!("sandkeeper-quarantine-{}-quiet", id.short());
+    let endpoint = host.endpoint();
+    in_state(
+        &host,
+        &format!("INSERT INTO quarantines VALUES ('{endpoint}', '{id}', 'quiet', '{named}', 0, 'me', 0, 1)"),
+    );
+    let finished = host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "quiet"]).run();
+    assert_eq!(result(&finished.json()).0, "removed", "{finished}");
+}
+
+#[test]
+fn what_somebody_removed_on_purpose_is_not_healed() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    let id = host.sandbox("atlas", "atlas").sleeping().placed();
+    host.store.session("s1", "atlas").container("atlas").status("active").insert();
+    see(&host);
+    let finished =
+        host.sandkeeper(&["rm", "--force", "--even-if-live", "1", "--yes", "--json", "atlas"]).run();
+    assert_eq!(result(&finished.json()).0, "removed", "{finished}");
+    let healed = host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(0).json();
+    assert_eq!((&healed["outcomes"], host.names().len()), (&json!([]), 0), "{healed:#}");
+    assert_eq!(host.state(&id), None);
+    // Whoever wants it back says so.
+    assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
+}
+
+#[test]
+fn no_part_of_a_secret_is_told_in_whatever_form_an_engine_quotes_it() {
+    let host = SimHost::new();
+    host.store.session("s1", "atlas").status("active").insert();
+    let short = "abcd";
+    let (long, quoted) = (format!("abcd{CANARY}"), format!("line\n\"{CANARY}<ta1l>"));
+    let id = host
+        .sandbox("atlas", "atlas")
+        .sleeping()
+        .with(false, "Env", json!([format!("A={short}"), format!("B={long}"), format!("C={quoted}")]))
+        .placed();
+    see(&host);
+    let written = json!(quoted).to_string();
+    let written = written.trim_matches('"');
+    let numbered = written.replace('<', "\\u003c").replace('>', "\\u003e");
+    let words = format!("bad {long} and {written} and {numbered}");
+    let told = |finished: support::program::Finished| {
+        let text = finished.to_string();
+        assert_eq!(result(&finished.json()).0, "failed", "{text}");
+        assert!(!text.contains(CANARY) && !text.contains("ta1l"), "{text}");
+    };
+    // Made again, and started again.
+    remove_behind_our_back(&host, &id);
+    host.engine.fault(FaultRule::on("POST", "/containers/create", Fault::Status(400, words.clone())));
+    told(recreate(&host, "atlas"));
+    host.engine.recover();
+    assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
+    host.sandkeeper(&["stop", "--yes", "--min-age", "0s", "--json", "--even-if-live", "1", "atlas"])
+        .run()
+        .expect_exit(0);
+    host.engine.fault(FaultRule::on("POST", "/containers/*/start", Fault::Status(500, words)));
+    told(recreate(&host, "atlas"));
+    let journal = host.sandkeeper(&["log", "--json"]).run().to_string();
+    assert!(!journal.contains(CANARY) && !journal.contains("ta1l"), "{journal}");
+}
+
+#[test]
+fn what_nobody_misses_any_more_is_not_made_again() {
+    let host = SimHost::new();
+    let id = lasting(&host, "atlas");
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("1 active");
+    wait_until(seconds(60), "it is recorded", || recorded(&host) == 1);
+    remove_behind_our_back(&host, &id);
+    terminal.wait_for("1 lost").type_keys("jC").wait_for("Recreate: 1 to change");
+    // While the question waits for its answer, the session gets another container, made in another way.
+    host.sandbox("other", "atlas").label("made", "otherwise").sleeping().placed();
+    terminal.type_keys("y").wait_for("1 skipped").press(Key::Enter).wait_gone("[ Close ]");
+    assert_eq!(host.names(), ["other"]);
+    terminal.quit();
+}
+
+#[test]
+fn an_archive_is_never_written_through_a_link_that_lies_in_wait() {
+    let host = SimHost::new();
+    let id = host.orphan("old", "atlas");
+    let folder = host.home.path().join("saved");
+    std::fs::create_dir_all(&folder).unwrap();
+    let precious = host.home.path().join("precious");
+    std::fs::write(&precious, "untouched").unwrap();
+    let waiting = folder.join(format!("old-{}.tar.part", id.short()));
+    std::os::unix::fs::symlink(&precious, &waiting).unwrap();
+    let folder = folder.to_str().unwrap();
+    let both = host.sandkeeper(&["rm", "--quarantine", "--export", folder, "--yes", "old"]).run();
+    both.expect_exit(2).expect_stderr("cannot be used with");
+    let finished = host.sandkeeper(&["rm", "--export", folder, "--yes", "--json", "old"]).run();
+    assert_eq!(result(&finished.json()).0, "removed", "{finished}");
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "untouched");
+    let saved = std::path::Path::new(folder).join(format!("old-{}.tar", id.short()));
+    let saved = saved.symlink_metadata().unwrap();
+    assert!(saved.is_file(), "{saved:?}");
+    assert_eq!(saved.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn healing_gives_up_what_starts_and_does_not_last() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    let mut id = lasting(&host, "atlas");
+    see(&host);
+    for round in 1..=3 {
+        remove_behind_our_back(&host, &id);
+        let healed = host.sandkeeper(&["heal", "--once", "--json"]).deadline(seconds(120)).run();
+        assert_eq!(result(&healed.json()).0, "recreated", "round {round}: {healed}");
+        id = host.engine.look(|world, _| ContainerId::parse(&world.find("atlas").unwrap().id).unwrap());
+    }
+    remove_behind_our_back(&host, &id);
+    let healed = host.sandkeeper(&["heal", "--once", "--json"]).deadline(seconds(120)).run().expect_exit(3);
+    let (ending, reason) = result(&healed.json());
+    assert_eq!(ending, "kept", "{healed}");
+    assert!(reason.contains("given up") && reason.contains("did not last"), "{reason}");
+    assert_eq!(host.names(), [""; 0]);
+}
+
+#[test]
+fn of_several_that_a_session_had_one_after_the_other_only_the_last_is_lost() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    host.store.session("s1", "atlas").status("active").insert();
+    for name in ["first", "second"] {
+        let id = host.sandbox(name, "atlas").sleeping().placed();
+        see(&host);
+        remove_behind_our_back(&host, &id);
+    }
+    let lost = status(&host)["lost"].clone();
+    assert_eq!(
+        (lost.as_array().map(Vec::len), &lost[0]["container"]),
+        (Some(1), &json!("second")),
+        "{lost:#}"
+    );
+    host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(0);
+    assert_eq!(host.names(), ["second"]);
+}
+
+#[test]
+fn a_session_with_a_container_that_runs_misses_no_older_one() {
+    let host = SimHost::new();
+    host.store.session("s1", "atlas").status("active").insert();
+    let id = host.sandbox("old", "atlas").sleeping().placed();
+    host.sandbox("new", "atlas").sleeping().placed();
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("2 active");
+    host.engine
+        .act(|world, now| world.signal(now, id.as_str(), sandkeeper::engine::sim::Signal::KILL))
+        .unwrap();
+    terminal.wait_until("it is seen to have ended", |screen| {
+        screen.lines().any(|line| line.contains("old ") && line.contains("exited"))
+    });
+    assert!(!terminal.screen().contains("1 lost"), "{}", terminal.screen());
+    terminal.quit();
 }

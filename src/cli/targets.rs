@@ -70,7 +70,7 @@ pub(super) struct RemoveArguments {
     #[arg(long, conflicts_with = "force")]
     quarantine: bool,
     /// Save what it has written inside itself, outside of mounts, as a tar file in this folder first
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "quarantine")]
     export: Option<PathBuf>,
     /// With --force: remove it even if sessions are live in it; N is their exact number
     #[arg(long, value_name = "N", requires = "force")]

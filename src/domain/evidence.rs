@@ -261,6 +261,8 @@ pub enum Evidence {
         /// How long it stays.
         left: Duration,
     },
+    /// It bears the name of one in quarantine, but nothing that can be read says so.
+    QuarantineUnrecorded,
     /// It is not brought back any more unless somebody asks.
     GivenUp {
         /// How often that was tried.
@@ -303,6 +305,7 @@ impl Evidence {
                 | Self::LivenessUnclear { .. }
                 | Self::ActivityUnreadable { .. }
                 | Self::ProfileBroken(_)
+                | Self::QuarantineUnrecorded
         )
     }
 }
@@ -326,6 +329,7 @@ impl Evidence {
             | Self::LastSeen { .. }
             | Self::RemovedByUs { .. }
             | Self::Quarantined { .. }
+            | Self::QuarantineUnrecorded
             | Self::GivenUp { .. }
             | Self::Comeback(_) => "our own state",
             Self::ClockStepped(_) | Self::FactsTooOld { .. } => "the clock",

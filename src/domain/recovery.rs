@@ -17,6 +17,9 @@ pub const MOST_TRIES: usize = 3;
 /// The pause after the first failure; each further one is three times as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 
+/// What has run for so long after it was brought back was brought back for good.
+const STEADY: Duration = Duration::from_mins(5);
+
 /// Everything our own state, and this look and those before it, remember.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
@@ -26,8 +29,10 @@ pub struct Recalled {
     pub departures: HashMap<ContainerId, Departure>,
     /// Containers that were put aside instead of being removed.
     pub quarantined: HashMap<ContainerId, Quarantine>,
-    /// Vain attempts to bring back containers that are still here.
-    pub tries: HashMap<ContainerId, Tries>,
+    /// Attempts to bring back containers without being asked, by system and name: what is made again has another id.
+    pub tries: HashMap<Lineage, Tries>,
+    /// Why our own state cannot say what else there is.
+    pub fault: Option<String>,
 }
 
 impl Recalled {
@@ -45,6 +50,7 @@ impl Recalled {
         self.departures == other.departures
             && self.quarantined == other.quarantined
             && self.tries == other.tries
+            && self.fault == other.fault
             && self.gone.len() == other.gone.len()
             && self.gone.iter().zip(&other.gone).all(|(a, b)| gist(a) == gist(b))
     }
@@ -151,18 +157,42 @@ impl fmt::Display for Departure {
     }
 }
 
-/// Vain attempts to bring a container back, without anybody asking for it.
+/// A container and all that were made again in its place: its system and its name.
+pub type Lineage = (SystemName, String);
+
+/// Attempts to bring a container back, without anybody asking for it, that came to nothing or did not last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
     /// How many.
     pub failed: usize,
     /// When the last one was.
     pub last_at: Option<Timestamp>,
+    /// Whether it ran after the last one.
+    pub worked: bool,
     /// What came of it.
     pub reason: String,
 }
 
 impl Tries {
+    /// These and one more.
+    #[must_use]
+    pub fn and(self, at: Option<Timestamp>, failure: Option<&str>) -> Self {
+        let before = at.map_or(self.clone(), |at| self.unless_it_lasted(at));
+        Self {
+            failed: before.failed + 1,
+            last_at: at,
+            worked: failure.is_none(),
+            reason: failure.unwrap_or("it was brought back, and did not last").to_owned(),
+        }
+    }
+
+    /// None any more if the last one worked, and it then ran for some time: until this moment, as far as is known.
+    #[must_use]
+    pub fn unless_it_lasted(&self, until: Timestamp) -> Self {
+        let lasted = |at| elapsed(at, until).is_some_and(|ran| ran >= STEADY);
+        if self.worked && self.last_at.is_some_and(lasted) { Self::default() } else { self.clone() }
+    }
+
     /// Whether it is left to a person now.
     pub fn given_up(&self) -> bool {
         self.failed >= MOST_TRIES
@@ -203,6 +233,13 @@ pub fn quarantine_name(id: &ContainerId, name: &str) -> String {
     format!("sandkeeper-quarantine-{}-{name}", id.short())
 }
 
+/// The name that a container had before it was put aside, told by the one it bears. The name alone does not put it in
+/// quarantine, but as long as it bears it, nobody can call it an ordinary one.
+pub fn put_aside(container: &Container) -> Option<&str> {
+    let rest = container.name.strip_prefix("sandkeeper-quarantine-")?;
+    rest.strip_prefix(container.id.short())?.strip_prefix('-')
+}
+
 /// How the name of a container begins that is being made in place of a lost one.
 pub fn temporary_name(lost: &ContainerId) -> String {
     format!("sandkeeper-recreate-{}-", lost.short())
@@ -233,9 +270,22 @@ mod tests {
     #[test]
     fn pauses_grow_and_end_with_a_third_failure() {
         let now = Timestamp::UNIX_EPOCH;
-        let tries = |failed| Tries { failed, last_at: Some(now), reason: String::new() };
+        let tries = |failed| Tries { failed, last_at: Some(now), ..Tries::default() };
         let pauses: Vec<_> = (0..4).map(|failed| tries(failed).pause(now)).collect();
         assert_eq!(pauses, [None, Some(2), Some(6), Some(18)].map(|pause| pause.map(Duration::from_secs)));
         assert!(!tries(2).given_up() && tries(3).given_up());
+    }
+
+    #[test]
+    fn what_works_and_does_not_last_is_a_try_and_what_lasts_is_none() {
+        let at = |minutes: i64| Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_mins(minutes);
+        let tries = |moments: &[i64]| {
+            moments.iter().fold(Tries::default(), |tries, minutes| tries.and(Some(at(*minutes)), None))
+        };
+        assert!(tries(&[0, 1, 2]).given_up(), "three in a row that did not last");
+        assert!(!tries(&[0, 1, 9]).given_up(), "the second one lasted");
+        assert!(!tries(&[0, 1, 2]).unless_it_lasted(at(9)).given_up(), "the last one lasted");
+        let failed = Tries::default().and(Some(at(0)), Some("no"));
+        assert_eq!(failed.unless_it_lasted(at(99)).failed, 1, "what failed did not run");
     }
 }

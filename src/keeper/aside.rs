@@ -33,40 +33,73 @@ impl Removal<'_> {
         let named = aside.named.clone();
         let (host, key) = (self.host.to_owned(), id.clone());
         self.journal.perform(move |state| state.set_quarantine(&host, &key, &aside)).await?;
-        let mut work = work;
-        if was_running {
-            drop(work);
-            let grace = format!("grace {}s", self.grace.as_secs());
-            self.journal.step(self.number, Step::Stopping, grace).await?;
-            // A second look, for the journal came between the first one and now.
-            self.check(self.item.action, container.started_at()).await?;
-            let mut journalled = self.stop(id, container).await?;
-            if journalled.is_ok() {
-                journalled = self.journal.step(self.number, Step::Renaming, named.clone()).await;
-            }
-            work = self.turn().await?;
-            self.check_after_stop(id, container.started_at()).await?;
-            journalled?;
-        } else {
-            self.check(self.item.action, self.item.started_at).await?;
-        }
+        let work = match self.ready_to_rename(id, container, &named, work).await {
+            Ok(work) => work,
+            Err(ended) => return Err(self.not_aside(id, ended).await),
+        };
         self.tell(Progress::Recovering { index: self.index, word: "renaming" });
         let renamed = self.control.rename(id, &named).await;
         drop(work);
-        let now_named = self.engine.inspect(id).await;
-        match (renamed, now_named) {
-            (_, Ok(Some(container))) if container.name == named => {
-                Ok(Ended::new(Ending::Quarantined, format!("{}; now {named}", self.item.reason)))
+        match (renamed, self.engine.inspect(id).await) {
+            (_, Ok(Some(container))) if container.name == named => Ok(self.put_aside_as(&named)),
+            (Ok(()), Err(_)) => Ok(self.put_aside_as(&named)),
+            (_, Ok(None)) => {
+                let gone = Ended::new(Ending::AlreadyGone, "somebody else removed it");
+                Ok(self.not_aside(id, gone).await)
             }
-            (_, Ok(None)) => Ok(Ended::new(Ending::AlreadyGone, "somebody else removed it")),
-            (renamed, _) => {
-                let (host, key) = (self.host.to_owned(), id.clone());
-                self.journal.perform(move |state| state.end_quarantine(&host, &key).map(|_| ())).await?;
+            (Err(fault), Err(_)) => {
+                // What was written down holds if it bears the name, and only then.
+                let reason = format!("whether it was renamed to {named} cannot be told: {fault}");
+                Err(Ended::for_lack_of_evidence(Ending::Failed, reason))
+            }
+            (renamed, Ok(Some(_))) => {
                 let why =
                     renamed.err().map_or_else(|| "it kept its name".to_owned(), |fault| fault.to_string());
                 let again = if was_running { self.start_again(id).await } else { String::new() };
-                Err(Ended::new(Ending::Failed, format!("it could not be renamed: {why}{again}")))
+                let ended = Ended::new(Ending::Failed, format!("it could not be renamed: {why}{again}"));
+                Err(self.not_aside(id, ended).await)
             }
+        }
+    }
+
+    /// Stops it if it runs, and looks once more whether somebody needs it.
+    async fn ready_to_rename<'a>(
+        &'a self,
+        id: &ContainerId,
+        container: &Container,
+        named: &str,
+        work: SemaphorePermit<'a>,
+    ) -> Result<SemaphorePermit<'a>, Ended> {
+        if !container.state.holds_processes() {
+            self.check(self.item.action, self.item.started_at).await?;
+            return Ok(work);
+        }
+        drop(work);
+        let grace = format!("grace {}s", self.grace.as_secs());
+        self.journal.step(self.number, Step::Stopping, grace).await?;
+        // A second look, for the journal came between the first one and now.
+        self.check(self.item.action, container.started_at()).await?;
+        let mut journalled = self.stop(id, container).await?;
+        if journalled.is_ok() {
+            journalled = self.journal.step(self.number, Step::Renaming, named).await;
+        }
+        let work = self.turn().await?;
+        self.check_after_stop(id, container.started_at()).await?;
+        journalled?;
+        Ok(work)
+    }
+
+    fn put_aside_as(&self, named: &str) -> Ended {
+        Ended::new(Ending::Quarantined, format!("{}; now {named}", self.item.reason))
+    }
+
+    /// It was not put aside after all, so nothing is to say that it was.
+    async fn not_aside(&self, id: &ContainerId, ended: Ended) -> Ended {
+        let (host, key) = (self.host.to_owned(), id.clone());
+        let ending = self.journal.perform(move |state| state.end_quarantine(&host, &key).map(|_| ()));
+        match ending.await {
+            Ok(()) => ended,
+            Err(fault) => Ended { reason: format!("{} (and the journal: {fault})", ended.reason), ..ended },
         }
     }
 

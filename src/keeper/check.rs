@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::{Mutex, Notify};
 
-use crate::domain::container::{Container, ContainerState};
+use crate::domain::container::{Container, ContainerState, Row};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
 use crate::domain::profile::Match;
@@ -112,6 +112,7 @@ impl Checker {
         at_once: usize,
         patience: Duration,
     ) -> Self {
+        let base = only_put_aside(base);
         // The stores of the systems the plan speaks of, in the snapshot's order.
         let mut systems = systems;
         let sets = base.systems.iter().map(|known| {
@@ -331,4 +332,23 @@ fn around(planned: &Surroundings, facts: &[Vec<StoreFacts>]) -> Surroundings {
         ..system.clone()
     };
     planned.with_systems(planned.snapshot().systems.iter().zip(facts).map(with_facts).collect())
+}
+
+/// The snapshot with only those in quarantine that bear the name they were put aside with: a line that is left over from an
+/// attempt which came to nothing says nothing about a container that has its own name.
+fn only_put_aside(mut base: Snapshot) -> Snapshot {
+    if base.recalled.quarantined.is_empty() {
+        return base;
+    }
+    let names: HashMap<&ContainerId, &str> = base
+        .engine
+        .value
+        .iter()
+        .filter_map(|row| match row {
+            Row::Container(container) => Some((&container.id, container.name.as_str())),
+            Row::Unreadable(_) => None,
+        })
+        .collect();
+    base.recalled.quarantined.retain(|id, aside| names.get(id) == Some(&aside.named.as_str()));
+    base
 }

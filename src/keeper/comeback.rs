@@ -1,9 +1,8 @@
 //! Bringing one container back: started again, taken out of quarantine, or made anew. Nothing that was here before is
-//! stopped or removed on the way, and whatever fails leaves things as they were: only what this very attempt has made is
-//! taken away again, by the id that the engine gave it.
+//! stopped or removed on the way, and whatever fails leaves things as they were: only what this very attempt has made, and
+//! what does not run, is taken away again, by the id that the engine gave it.
 
 use std::fmt::Write as _;
-use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +12,13 @@ use jiff::Timestamp;
 use super::journal::Journal;
 use super::outcome::{Ending, Progress};
 use super::protocol::Ended;
+use super::secrets::Secrets;
 use crate::domain::container::{Container, ContainerId, ContainerState, Row};
 use crate::domain::plan::{Action, Item, Reason};
-use crate::domain::recovery::{Quarantine, Remembered, temporary_name};
+use crate::domain::recovery::{Quarantine, Remembered, put_aside, temporary_name};
 use crate::domain::snapshot::{Reading, Snapshot};
 use crate::domain::{Policy, classify};
-use crate::engine::{EngineControl, EngineFault, EngineView, RemoveOutcome};
+use crate::engine::{EngineControl, EngineFault, EngineView};
 use crate::recovery::Remake;
 use crate::state::{Kept, SpecRecord, State, StateFault, Step};
 
@@ -45,7 +45,7 @@ pub(super) struct Comeback<'a> {
     pub(super) progress: &'a tokio::sync::mpsc::Sender<Progress>,
 }
 
-fn failed(reason: impl Into<String>) -> Ended {
+pub(super) fn failed(reason: impl Into<String>) -> Ended {
     Ended::new(Ending::Failed, reason)
 }
 
@@ -114,13 +114,10 @@ impl Comeback<'_> {
         if self.inspect(id).await?.is_some() {
             return self.start(id).await;
         }
-        if let Some(there) = self.replacement(&gone, &self.list().await?) {
+        if let Some(there) = self.in_its_place(&gone, &self.list().await?)? {
             return self.adopt(&gone, &there).await;
         }
-        let remake = self.remake(id)?;
-        // An engine may quote what it was asked for, and with it a secret.
-        let quiet = |ended: Ended| Ended { reason: remake.without_secrets(&ended.reason), ..ended };
-        self.make(&gone, &remake).await.map(quiet).map_err(quiet)
+        self.make(&gone, &self.remake(id)?).await
     }
 
     /// Makes it, once nobody has taken its place and its image and its name are there to be had.
@@ -130,38 +127,29 @@ impl Comeback<'_> {
         let rows = self.list().await?;
         self.must_be_free(&remake.name, &rows)?;
         let made = self.create(remake, &image).await?;
-        if let Some(there) = self.replacement(gone, &without(&self.list().await.unwrap_or_default(), &made)) {
-            // Somebody was faster. Nothing runs in ours yet.
-            let left = self.take_away(&made).await;
-            let ended = self.adopt(gone, &there).await?;
-            return Ok(Ended { reason: format!("{}{left}", ended.reason), ..ended });
+        // Nothing runs in ours yet. Unless it is certain that nobody was faster, it goes again.
+        let others = self.list().await.map(|rows| without(&rows, &made));
+        match others.and_then(|rows| self.in_its_place(gone, &rows)) {
+            Ok(None) => {}
+            Ok(Some(there)) => {
+                let left = self.take_away(&made).await;
+                let ended = self.adopt(gone, &there).await?;
+                return Ok(Ended { reason: format!("{}{left}", ended.reason), ..ended });
+            }
+            Err(ended) => {
+                let left = self.take_away(&made).await;
+                return Err(Ended { reason: format!("{}{left}", ended.reason), ..ended });
+            }
         }
         self.run(&made, &remake.name).await?;
         let note = self.remember(gone, &made, &remake.name).await;
         Ok(Ended::new(Ending::Recreated, format!("made again as {}{}{note}", made.short(), lacks(remake))))
     }
 
-    /// Starts what was made, and gives it its name once it runs.
-    async fn run(&self, made: &ContainerId, name: &str) -> Result<(), Ended> {
-        let undone = |why: String| async move {
-            let left = self.take_away(made).await;
-            failed(format!("{why}{left}"))
-        };
-        if let Err(why) = self.start_and_wait(made).await {
-            return Err(undone(why).await);
-        }
-        if let Err(fault) = self.journal.step(self.number, Step::Renaming, name).await {
-            return Err(undone(fault.to_string()).await);
-        }
-        match self.rename(made, name).await {
-            Ok(()) => Ok(()),
-            Err(why) => Err(undone(why).await),
-        }
-    }
-
     /// Another container that serves those who miss this one: made by us in an attempt that was cut short, made by somebody
-    /// under the same name, or, with the same labels, in the same folders or in use by the same sessions.
-    fn replacement(&self, gone: &Remembered, rows: &[Row]) -> Option<Arc<Container>> {
+    /// under the same name, or, with the same labels, in the same folders or in use by the same sessions. Where none of these
+    /// is here and yet nobody misses it any more, none is made.
+    fn in_its_place(&self, gone: &Remembered, rows: &[Row]) -> Result<Option<Arc<Container>>, Ended> {
         let now = Timestamp::now();
         let engine = Reading::good(rows.to_vec(), now);
         let verdicts = classify(&Snapshot { engine, ..self.snapshot.clone() }, self.policy, now);
@@ -183,23 +171,30 @@ impl Comeback<'_> {
                 || (!still_missed && was_missed && live)
                 || (!still_missed && !wanted.is_empty() && binds(container) == wanted)
         };
-        let aside = &self.snapshot.recalled.quarantined;
         let same_labels = rows.iter().filter_map(|row| match row {
             Row::Container(container) if container.labels == gone.container.labels => Some(container),
             _ => None,
         });
         let mut found: Vec<&Arc<Container>> =
-            same_labels.filter(|container| !aside.contains_key(&container.id)).filter(serves).collect();
+            same_labels.filter(|container| put_aside(container).is_none()).filter(serves).collect();
         found.sort_by_key(|container| {
             (!container.state.holds_processes(), std::cmp::Reverse(container.created_at))
         });
-        found.first().map(|container| Arc::clone(container))
+        match found.first() {
+            None if was_missed && !still_missed => {
+                Err(Ended::new(Ending::Skipped, "nobody misses it any more; look again"))
+            }
+            found => Ok(found.map(|container| Arc::clone(container))),
+        }
     }
 
     /// Takes what is here for the one that is gone, and starts it if it does not run.
     async fn adopt(&self, gone: &Remembered, there: &Container) -> Result<Ended, Ended> {
-        if !there.state.holds_processes() {
-            self.start_and_wait(&there.id).await.map_err(failed)?;
+        if !there.state.holds_processes()
+            && let Err(why) = self.start_and_wait(&there.id).await
+        {
+            let secrets = Secrets::of(self.folder, self.host, self.engine, &there.id).await;
+            return Err(failed(secrets.hidden_in(&why)));
         }
         let mut name = there.name.clone();
         let ours = there.name.starts_with(&temporary_name(&gone.container.id));
@@ -240,63 +235,7 @@ impl Comeback<'_> {
         }
     }
 
-    /// Makes it under a name that nobody else can have.
-    async fn create(&self, remake: &Remake, image: &str) -> Result<ContainerId, Ended> {
-        let chance = std::hash::RandomState::new().build_hasher().finish();
-        let name = format!("{}{:08x}", temporary_name(&remake.id), chance & 0xffff_ffff);
-        self.journal.step(self.number, Step::Creating, name.clone()).await?;
-        self.tell("creating");
-        let made = match self.control.create(&name, &remake.document(image)).await {
-            Ok(made) => made,
-            Err(fault @ EngineFault::Status { .. }) => {
-                return Err(failed(format!("it could not be made: {fault}")));
-            }
-            Err(fault) => {
-                // It may have been made all the same; the name tells.
-                let rows = self.list().await.unwrap_or_default();
-                let made = rows.iter().find_map(|row| match row {
-                    Row::Container(container) if container.name == name => Some(container.id.clone()),
-                    _ => None,
-                });
-                let left = match made {
-                    Some(made) => self.take_away(&made).await,
-                    None => String::new(),
-                };
-                return Err(failed(format!("it could not be made: {fault}{left}")));
-            }
-        };
-        if let Err(fault) = self.journal.step(self.number, Step::Created, made.to_string()).await {
-            let left = self.take_away(&made).await;
-            return Err(failed(format!("{fault}{left}")));
-        }
-        Ok(made)
-    }
-
-    /// Takes away what this attempt has made; says what is left if that does not work. A command that runs in it is
-    /// somebody's: then it stays.
-    async fn take_away(&self, made: &ContainerId) -> String {
-        let in_use = match self.engine.inspect(made).await {
-            Ok(Some(container)) => {
-                container.inspection().is_some_and(|inspection| inspection.running_execs > 0)
-            }
-            Ok(None) => return String::new(),
-            Err(_) => false,
-        };
-        if in_use {
-            return format!("; what was made runs as {} and is in use, so it stays", made.short());
-        }
-        let removed = match self.control.remove(made).await {
-            Ok(RemoveOutcome::Refused(_)) => self.control.force_remove(made).await,
-            outcome => outcome,
-        };
-        match removed {
-            Ok(RemoveOutcome::Removed | RemoveOutcome::AlreadyGone) => String::new(),
-            Ok(RemoveOutcome::Refused(why)) => format!("; {} is left behind: {why}", made.short()),
-            Err(fault) => format!("; {} may be left behind: {fault}", made.short()),
-        }
-    }
-
-    async fn start_and_wait(&self, id: &ContainerId) -> Result<(), String> {
+    pub(super) async fn start_and_wait(&self, id: &ContainerId) -> Result<(), String> {
         let written = self.journal.step(self.number, Step::Starting, id.short()).await;
         written.map_err(|fault| fault.to_string())?;
         self.tell("starting");
@@ -324,7 +263,7 @@ impl Comeback<'_> {
         }
     }
 
-    async fn rename(&self, id: &ContainerId, name: &str) -> Result<(), String> {
+    pub(super) async fn rename(&self, id: &ContainerId, name: &str) -> Result<(), String> {
         self.tell("renaming");
         match self.control.rename(id, name).await {
             Ok(()) => Ok(()),
@@ -339,7 +278,7 @@ impl Comeback<'_> {
         self.engine.inspect(id).await.map_err(|fault| doubt(&fault))
     }
 
-    async fn list(&self) -> Result<Vec<Row>, Ended> {
+    pub(super) async fn list(&self) -> Result<Vec<Row>, Ended> {
         self.engine.list().await.map_err(|fault| doubt(&fault))
     }
 
@@ -397,7 +336,7 @@ impl Comeback<'_> {
         written.await.err().map(|fault| format!(" (it could not be recorded: {fault})")).unwrap_or_default()
     }
 
-    fn tell(&self, word: &'static str) {
+    pub(super) fn tell(&self, word: &'static str) {
         let _ = self.progress.try_send(Progress::Recovering { index: self.index, word });
     }
 }

@@ -1,9 +1,9 @@
 //! Saves what a container has written inside itself, before it goes: one archive with every file that its image does not
 //! have, or has otherwise.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{BufWriter, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,23 +45,14 @@ pub async fn export(
     engine.raw_inspection(&container.id).await?;
     let changes = engine.changes(&container.id).await?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unwritable)?;
-    // Half an archive must not look like one.
-    let half = place.with_extension("tar.part");
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half);
-    let saved = match file.map_err(unwritable) {
-        Ok(file) => save(engine, container, &changes, file, &unwritable).await,
-        Err(fault) => Err(fault),
-    };
-    match saved {
-        Ok(entries) => {
-            std::fs::rename(&half, &place).map_err(unwritable)?;
-            Ok((place, entries))
-        }
-        Err(fault) => {
-            let _ = std::fs::remove_file(&half);
-            Err(fault)
-        }
-    }
+    // Half an archive must not look like one, and nobody may have put a link where it goes: it is new, under a name that
+    // nobody can guess, only its owner's, and goes by itself unless it gets its own name.
+    let half = tempfile::Builder::new().prefix(&format!("{name}-")).suffix(".tar.part").tempfile_in(folder);
+    let half = half.map_err(unwritable)?;
+    let file = half.as_file().try_clone().map_err(unwritable)?;
+    let entries = save(engine, container, &changes, file, &unwritable).await?;
+    half.persist(&place).map_err(|fault| unwritable(fault.error))?;
+    Ok((place, entries))
 }
 
 async fn save(

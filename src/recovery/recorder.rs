@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::domain::container::{Container, ContainerId, Row};
 use crate::domain::profile::{Match, Profile};
-use crate::domain::recovery::Departure;
+use crate::domain::recovery::{Departure, put_aside};
 use crate::domain::{Snapshot, SystemName};
 use crate::engine::EngineView;
 use crate::state::{Kept, SpecRecord, State, StateFault};
@@ -83,7 +83,8 @@ impl Recorder {
             return Ok(());
         }
         self.told.extend(went.iter().cloned());
-        write(self.folder.clone(), host, self.keep, records, went).await
+        let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
+        write(self.folder.clone(), host, seen_at, self.keep, records, went).await
     }
 }
 
@@ -104,12 +105,14 @@ pub(crate) async fn record(
     if records.is_empty() {
         return Ok(());
     }
-    write(folder.to_owned(), host.clone(), keep, records, Vec::new()).await
+    let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
+    write(folder.to_owned(), host.clone(), seen_at, keep, records, Vec::new()).await
 }
 
 async fn write(
     folder: PathBuf,
     host: String,
+    seen_at: Timestamp,
     keep: Duration,
     records: Vec<SpecRecord>,
     went: Vec<(ContainerId, Departure)>,
@@ -117,7 +120,7 @@ async fn write(
     let place = folder.display().to_string();
     let written = tokio::task::spawn_blocking(move || {
         let mut state = State::open(&folder)?;
-        state.record_specs(&host, Timestamp::now(), keep, &records)?;
+        state.record_specs(&host, seen_at, keep, &records)?;
         state.set_departures(&host, &went)
     });
     written.await.unwrap_or_else(|_| {
@@ -133,8 +136,8 @@ fn recordable(snapshot: &Snapshot, wanted: Option<&HashSet<ContainerId>>) -> Vec
         }
         _ => None,
     });
-    let aside = &snapshot.recalled.quarantined;
-    rows.filter(|container| !aside.contains_key(&container.id))
+    // What was put aside is recorded under the name it had.
+    rows.filter(|container| put_aside(container).is_none())
         .filter_map(|container| {
             let mut owners = snapshot.systems.iter().filter_map(|system| {
                 let profile: &Profile = &system.profile;

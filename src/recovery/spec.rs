@@ -81,16 +81,6 @@ impl Remake {
         tmpfs.into_iter().flat_map(Map::keys).cloned().collect()
     }
 
-    /// A text with every value of the environment taken out.
-    pub fn without_secrets(&self, text: &str) -> String {
-        /// Shorter values are in every other word.
-        const TELLING: usize = 4;
-        let variables = self.inspection["Config"]["Env"].as_array().into_iter().flatten();
-        let values = variables.filter_map(|variable| Some(variable.as_str()?.split_once('=')?.1));
-        let secrets = values.filter(|value| value.len() >= TELLING);
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "<redacted>"))
-    }
-
     /// The document that asks for it, made from this image: its reference, or its id once the reference names another.
     pub fn document(&self, image: &str) -> Value {
         let mut document = self.inspection["Config"].clone();
@@ -188,6 +178,27 @@ impl Remake {
         }
         Some(json!({ "EndpointsConfig": { mode: endpoint } }))
     }
+}
+
+/// Every value of the environment in an inspection, in each form in which an engine may quote it: as it is, and as JSON
+/// writes it, which some engines do with `<`, `>` and `&` as numbers.
+pub(crate) fn secrets_in(inspection: &Value) -> Vec<String> {
+    /// Shorter values are in every other word.
+    const TELLING: usize = 4;
+    let variables = inspection["Config"]["Env"].as_array().into_iter().flatten();
+    let values = variables.filter_map(|variable| Some(variable.as_str()?.split_once('=')?.1));
+    let mut secrets: Vec<String> = values
+        .filter(|value| value.len() >= TELLING)
+        .flat_map(|value| {
+            let quoted = json!(value).to_string();
+            let quoted = quoted[1..quoted.len() - 1].to_owned();
+            let numbered = quoted.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+            [value.to_owned(), quoted, numbered]
+        })
+        .collect();
+    secrets.sort();
+    secrets.dedup();
+    secrets
 }
 
 fn is_main(name: &str, mode: &str) -> bool {

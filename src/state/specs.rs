@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{State, StateFault};
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Mount};
-use crate::domain::recovery::{Departure, Remembered, Tries};
+use crate::domain::recovery::{Departure, Lineage, Remembered, Tries};
 use crate::domain::{Recalled, SystemName};
 
 /// The intent of whoever brings something back without being asked.
@@ -106,7 +106,8 @@ impl Facts {
 }
 
 impl State {
-    /// Writes down how containers look and were made, and forgets what was last seen too long ago.
+    /// Writes down how containers looked and were made when they were seen, and forgets what was last seen too long before
+    /// that. What was removed since they were seen stays removed.
     pub fn record_specs(
         &mut self,
         host: &str,
@@ -215,8 +216,9 @@ impl State {
             let tries = tries(connection, host)?;
             let mut gone = read_gone(connection, host, present)?;
             for remembered in &mut gone {
-                if let Some(known) = tries.get(&remembered.container.id) {
-                    remembered.tries = known.clone();
+                let lineage = (remembered.system.clone(), remembered.container.name.clone());
+                if let Some(known) = tries.get(&lineage) {
+                    remembered.tries = known.unless_it_lasted(remembered.last_known());
                 }
             }
             Ok(Recalled {
@@ -224,6 +226,7 @@ impl State {
                 departures: HashMap::new(),
                 quarantined: super::quarantines::read(connection, host)?,
                 tries,
+                fault: None,
             })
         })
     }
@@ -242,7 +245,9 @@ fn write_spec(
             "INSERT INTO specs (host, container, name, system, workspace, persistent, facts, spec, seen_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (host, container) DO UPDATE SET \
              name = ?3, system = ?4, workspace = ?5, persistent = ?6, facts = ?7, spec = coalesce(?8, spec), \
-             seen_at = ?9, departure = NULL, removed_at = NULL, removed_by = NULL",
+             seen_at = max(seen_at, ?9), departure = NULL, \
+             removed_at = CASE WHEN removed_at >= ?9 THEN removed_at END, \
+             removed_by = CASE WHEN removed_at >= ?9 THEN removed_by END",
         )?
         .execute(params![
             host,
@@ -297,29 +302,33 @@ fn read_gone(
     Ok(gone)
 }
 
-/// How often containers were brought back in vain without anybody asking, since that last worked.
-fn tries(connection: &Connection, host: &str) -> rusqlite::Result<HashMap<ContainerId, Tries>> {
+/// How often containers were brought back without anybody asking, and failed or did not last, since somebody asked.
+fn tries(connection: &Connection, host: &str) -> rusqlite::Result<HashMap<Lineage, Tries>> {
     let mut statement = connection.prepare(
-        "SELECT i.container, s.at, s.detail, p.intent FROM items AS i JOIN plans AS p ON p.id = i.plan \
+        "SELECT i.system, i.name, s.at, s.detail, p.intent FROM items AS i JOIN plans AS p ON p.id = i.plan \
          JOIN steps AS s ON s.item = i.id AND s.step = 'outcome' \
          WHERE p.host = ?1 AND i.action IN ('recreate', 'start', 'restore') ORDER BY i.id",
     )?;
     let mut rows = statement.query([host])?;
-    let mut tries: HashMap<ContainerId, Tries> = HashMap::new();
+    let mut tries: HashMap<Lineage, Tries> = HashMap::new();
     while let Some(row) = rows.next()? {
-        let Some(id) = ContainerId::parse(&row.get::<_, String>(0)?) else { continue };
-        let (at, detail): (String, String) = (row.get(1)?, row.get(2)?);
-        match detail.strip_prefix("failed: ") {
-            Some(_) if row.get::<_, String>(3)? != HEAL => {}
-            Some(reason) => {
-                let known = tries.entry(id).or_default();
-                known.failed += 1;
-                known.last_at = at.parse().ok();
-                reason.clone_into(&mut known.reason);
+        let Some(system) = row.get::<_, Option<String>>(0)? else { continue };
+        let lineage = (SystemName::new(&system), row.get(1)?);
+        let (at, detail): (String, String) = (row.get(2)?, row.get(3)?);
+        let (ending, reason) = detail.split_once(": ").unwrap_or((&detail, ""));
+        let asked = row.get::<_, String>(4)? != HEAL;
+        match ending {
+            "failed" if asked => {}
+            "recreated" | "started" | "restored" | "adopted" if asked => {
+                tries.remove(&lineage);
             }
-            None => {
-                tries.remove(&id);
+            "failed" | "recreated" | "started" | "restored" | "adopted" => {
+                let failure = (ending == "failed").then_some(reason);
+                let before = tries.remove(&lineage).unwrap_or_default();
+                tries.insert(lineage, before.and(at.parse().ok(), failure));
             }
+            // What was skipped or interrupted shows nothing.
+            _ => {}
         }
     }
     Ok(tries)

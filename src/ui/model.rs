@@ -235,6 +235,9 @@ impl Model {
         if let Some(why) = &snapshot.marks_fault {
             problems.push(format!("eviction marks: {why}"));
         }
+        if let Some(why) = &snapshot.recalled.fault {
+            problems.push(format!("what was lost or put aside: {why}"));
+        }
         if let Some(step) = snapshot.clock_step {
             problems.push(format!(
                 "the clock jumped by {}: silence proves nothing for now",

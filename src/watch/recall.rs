@@ -95,8 +95,17 @@ impl Recall {
         {
             return known.recalled.clone();
         }
-        let state = State::open_to_read(&self.folder).ok().flatten();
-        let recalled = state.and_then(|state| state.recalled(host, present).ok()).unwrap_or_default();
+        let state = State::open_to_read(&self.folder);
+        let recalled = match state.and_then(|state| state.map(|it| it.recalled(host, present)).transpose()) {
+            Ok(recalled) => recalled.unwrap_or_default(),
+            Err(fault) => {
+                // What was put aside stays so; and it is read again with the next look.
+                let known = self.recorded.as_ref().filter(|known| known.host == *host);
+                let known = known.map(|known| known.recalled.clone()).unwrap_or_default();
+                let gone = known.gone.into_iter().filter(|gone| !present.contains(&gone.container.id));
+                return Recalled { gone: gone.collect(), fault: Some(fault.to_string()), ..known };
+            }
+        };
         self.recorded = glance.map(|glance| Recorded {
             host: host.clone(),
             glance,

@@ -9,6 +9,7 @@ use crate::domain::container::{Container, Row, UnreadableRow};
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, Recognised, SystemName};
+use crate::domain::recovery::put_aside;
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
 use crate::domain::template::{Field, Template};
 use crate::domain::verdict::{Status, Subject, Verdict};
@@ -40,6 +41,9 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
     for row in rows.iter() {
         match row {
             Row::Unreadable(row) => undecided.extend(unreadable(row, systems)),
+            Row::Container(container) if put_aside(container).is_some() => {
+                undecided.extend(aside_unrecorded(container, systems));
+            }
             Row::Container(container) => {
                 let with_candidates = systems.iter().zip(&mut candidates);
                 let mut owners = with_candidates.filter_map(|(system, candidates)| {
@@ -180,6 +184,21 @@ fn unreadable(row: &UnreadableRow, systems: &[SystemFacts]) -> Option<Verdict> {
         }
     }
     Some(unjudged(Subject::Row(Box::new(row.clone())), system, Evidence::RowUnreadable(row.problem.clone())))
+}
+
+/// A container that bears the name of one in quarantine, and of which that is not recorded, or cannot be read. Those that
+/// are known to be in quarantine are here under the name they had.
+fn aside_unrecorded(container: &Arc<Container>, systems: &[SystemFacts]) -> Option<Verdict> {
+    let name = put_aside(container)?.to_owned();
+    let before = Container { name, ..(**container).clone() };
+    let mut owners = systems.iter().filter(|system| {
+        let recognises =
+            |container: &Container| !matches!(system.profile.recognise(container), Match::Foreign);
+        recognises(container) || recognises(&before)
+    });
+    let first = owners.next()?.profile.name.clone();
+    let system = owners.next().is_none().then_some(first);
+    Some(unjudged(Subject::Container(Arc::clone(container)), system, Evidence::QuarantineUnrecorded))
 }
 
 /// The verdict on what no system can judge.

@@ -1,6 +1,7 @@
 //! What live sessions miss: containers that were here and are gone, containers that ended under them, and containers that
 //! were put aside. A session that has another container of its system misses nothing.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -38,8 +39,11 @@ pub(super) fn find(
 ) -> Vec<Gone> {
     let profile = &system.profile;
     let heals = profile.recovery.heal;
-    let remembered: Vec<&Arc<Remembered>> =
+    let mut remembered: Vec<&Arc<Remembered>> =
         recalled.gone.iter().filter(|gone| gone.system == profile.name).collect();
+    // Of several that a session had, one after the other, it misses the last one.
+    remembered.sort_by_key(|gone| Reverse(gone.last_known()));
+    let mut told = HashSet::new();
     let ghosts: Vec<Candidate<'_>> = remembered.iter().filter_map(|gone| ghost(system, gone)).collect();
     let joined = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, now);
     let mut all = Vec::with_capacity(remembered.len());
@@ -47,6 +51,7 @@ pub(super) fn find(
         let claimed = ghosts.iter().position(|ghost| ghost.container.id == gone.container.id);
         let claimed = claimed.map(|place| &joined.claimed[place]);
         let mut missing = claimed.map(|claimed| missing_it(gone, claimed, served)).unwrap_or_default();
+        missing.retain(|claim| told.insert(session_key(&claim.session)));
         if gone.removed.is_some() || !gone.persistent {
             // He who removed it was asked to, and looked who needs it; and what goes with every turn is not missed.
             missing.clear();
@@ -58,11 +63,25 @@ pub(super) fn find(
         let live = missing.len().max(named);
         all.push(Gone { remembered: Arc::clone(gone), live, heals });
     }
-    for verdict in verdicts {
-        lost.extend(lost_in_place(verdict, recalled, now).map(|lost| Lost { heals, ..lost }));
+    all.sort_by(|a, b| a.remembered.container.id.cmp(&b.remembered.container.id));
+    let mut told = in_good_hands(verdicts);
+    let mut newest_first: Vec<&Verdict> = verdicts.iter().collect();
+    newest_first.sort_by_key(|verdict| Reverse(verdict.subject.container().map(|it| it.created_at)));
+    for verdict in newest_first {
+        lost.extend(lost_in_place(verdict, recalled, &mut told, now).map(|lost| Lost { heals, ..lost }));
     }
     lost.sort_by(|a, b| (&a.workspace, &a.session).cmp(&(&b.workspace, &b.session)));
     all
+}
+
+/// The sessions that a container which runs, and was not put aside, is there for.
+fn in_good_hands(verdicts: &[Verdict]) -> HashSet<usize> {
+    let serves = |verdict: &&Verdict| {
+        verdict.quarantine.is_none()
+            && verdict.subject.container().is_some_and(|container| container.state.holds_processes())
+    };
+    let claims = verdicts.iter().filter(serves).flat_map(|verdict| &verdict.claims.listed);
+    claims.map(|claim| session_key(&claim.session)).collect()
 }
 
 fn ghost<'a>(system: &'a SystemFacts, gone: &'a Remembered) -> Option<Candidate<'a>> {
@@ -95,7 +114,7 @@ fn tell_named(lost: &mut [Lost], gone: &Remembered, heals: bool, now: Timestamp)
         if lost.container == *name || lost.container == id.as_str() || lost.container == id.short() {
             lost.id = Some(id.clone());
             lost.way_back = way_back(gone);
-            lost.heals = heals;
+            lost.heals = heals && gone.removed.is_none();
             lost.tries = gone.tries.clone();
             lost.evidence.extend(history(gone, now));
             live += usize::from(matches!(lost.evidence.get(1), Some(Evidence::LiveSession { .. })));
@@ -178,13 +197,23 @@ fn living(missing: &[Claim]) -> Vec<Evidence> {
 }
 
 /// A session whose container is here, and yet of no use to it: it ended under it, or was put aside.
-fn lost_in_place(verdict: &Verdict, recalled: &Recalled, now: Timestamp) -> Option<Lost> {
+/// `told` holds those that have another one, or were told already.
+fn lost_in_place(
+    verdict: &Verdict,
+    recalled: &Recalled,
+    told: &mut HashSet<usize>,
+    now: Timestamp,
+) -> Option<Lost> {
     let container = verdict.subject.container()?;
-    let live: Vec<Claim> = verdict.claims.listed.iter().filter(|claim| claim.is_live()).cloned().collect();
+    let claims = verdict.claims.listed.iter().filter(|claim| claim.is_live());
+    let live: Vec<Claim> =
+        claims.filter(|claim| !told.contains(&session_key(&claim.session))).cloned().collect();
     let ended = matches!(container.state, ContainerState::Exited | ContainerState::Dead);
     if live.is_empty() || verdict.status == crate::domain::Status::Unknown {
         return None;
     }
+    let mut tries =
+        recalled.tries.get(&(verdict.system.clone()?, container.name.clone())).cloned().unwrap_or_default();
     let (way_back, mut why) = if let Some(aside) = &verdict.quarantine {
         let put_aside = Evidence::Quarantined {
             ago: elapsed(aside.since, now).unwrap_or_default(),
@@ -198,16 +227,18 @@ fn lost_in_place(verdict: &Verdict, recalled: &Recalled, now: Timestamp) -> Opti
         if !ended || departure.is_ordinary() {
             return None;
         }
+        tries = tries.unless_it_lasted(departure.at);
         let way_back = if verdict.persistent { WayBack::Start } else { WayBack::NotPersistent };
         (
             way_back,
             vec![Evidence::ContainerEnded { container: container.name.clone() }, departed(&departure, now)],
         )
     };
+    told.extend(live.iter().map(|claim| session_key(&claim.session)));
     let rest = why.split_off(1);
     why.extend(living(&live));
     why.extend(rest);
-    why.extend(recalled.tries.get(&container.id).and_then(given_up));
+    why.extend(given_up(&tries));
     why.push(Evidence::Comeback(way_back));
     let (session, title) = first(&live);
     Some(Lost {
@@ -219,7 +250,7 @@ fn lost_in_place(verdict: &Verdict, recalled: &Recalled, now: Timestamp) -> Opti
         id: Some(container.id.clone()),
         way_back,
         heals: false,
-        tries: recalled.tries.get(&container.id).cloned().unwrap_or_default(),
+        tries,
         evidence: why,
     })
 }

@@ -27,6 +27,9 @@ impl Evidence {
                     write!(f, "removed for good in {}; `undo` restores it", Precise(*left))
                 }
             }
+            Self::QuarantineUnrecorded => f.write_str(
+                "it is named as one in quarantine, but our own state does not say until when, or cannot be read",
+            ),
             Self::GivenUp { tries, reason } => {
                 write!(f, "not brought back any more after {tries} failures: {reason}")
             }

@@ -84,7 +84,10 @@ fn decide(gone: &Gone, intent: &Intent, now: Timestamp) -> (Action, Reason) {
     match intent {
         Intent::Undo(_) if remembered.removed.is_none() => keep(Reason::NothingToUndo),
         Intent::Undo(_) => (Action::Recreate, Reason::Undone),
-        Intent::Heal(_) if gone.live == 0 || !gone.heals => keep(Reason::NotLost),
+        // What somebody removed on purpose stays away until somebody asks for it.
+        Intent::Heal(_) if gone.live == 0 || !gone.heals || remembered.removed.is_some() => {
+            keep(Reason::NotLost)
+        }
         Intent::Heal(_) => match not_yet(&remembered.tries, now) {
             Some(reason) => keep(reason),
             None => (Action::Recreate, Reason::Missed(gone.live)),
