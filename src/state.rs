@@ -1,6 +1,7 @@
 //! Our own state: the journal of what was intended and what happened, the eviction marks, and what was seen. SQLite in the
 //! state folder, readable by its owner only; never the application's database, and never written in read-only mode.
 
+mod comebacks;
 mod journal;
 mod looks;
 mod marks;
@@ -47,10 +48,10 @@ pub enum StateFault {
 }
 
 /// The version of the tables; a newer program's are refused.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// What every version after the first added, in order.
-const ADDED: [&str; 2] = [looks::TABLES, specs::TABLES];
+const ADDED: [&str; 3] = [looks::TABLES, specs::TABLES, comebacks::TABLES];
 
 const TABLES: &str = "
 CREATE TABLE plans (

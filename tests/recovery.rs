@@ -100,6 +100,36 @@ fn a_container_that_is_removed_from_outside_is_lost_and_made_again() {
 }
 
 #[test]
+fn what_is_made_again_is_no_newer_configuration() {
+    let host = SimHost::new();
+    host.store.session("s-1", "atlas").status("active").insert();
+    let old = host.sandbox("atlas", "atlas").label("sandkeeper.config-hash", "old").sleeping().placed();
+    let labels = [
+        ("sandkeeper.managed", "true"),
+        ("sandkeeper.workspace", "borealis"),
+        ("sandkeeper.config-hash", "new"),
+    ];
+    host.place("current", &labels, "running", 120);
+    host.store.session("s-2", "borealis").status("idle").insert();
+    let outdated = || {
+        let report = status(&host);
+        let containers = report["containers"].as_array().unwrap();
+        let outdated = containers.iter().filter(|container| container["outdated"] == true);
+        outdated.map(|container| container["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(outdated(), ["atlas"]);
+    see(&host);
+    remove_behind_our_back(&host, &old);
+    assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
+    assert_eq!(outdated(), ["atlas"], "it is still the old one, although it was made last");
+    // Nor when what was made again is made once more.
+    let again = ContainerId::parse(&host.engine.look(|w, _| w.find("atlas").unwrap().id.clone())).unwrap();
+    remove_behind_our_back(&host, &again);
+    assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
+    assert_eq!(outdated(), ["atlas"]);
+}
+
+#[test]
 fn when_somebody_was_faster_his_container_is_adopted_and_started() {
     let host = SimHost::new();
     let id = lasting(&host, "atlas");

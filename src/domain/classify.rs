@@ -70,7 +70,13 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
                 .map(|rule| doubt_of_stores(system, rule, policy, now))
                 .collect(),
             clock_step: snapshot.clock_step,
-            current_config: CurrentConfig::of(&system.profile, &candidates, policy, now),
+            current_config: CurrentConfig::of(
+                &system.profile,
+                &candidates,
+                &snapshot.recalled.made_again,
+                policy,
+                now,
+            ),
             images: &snapshot.images,
             paths: &snapshot.paths,
             neighbours: &snapshot.neighbours,

@@ -31,6 +31,8 @@ pub struct Recalled {
     pub quarantined: HashMap<ContainerId, Quarantine>,
     /// Attempts to bring back containers without being asked, by system and name: what is made again has another id.
     pub tries: HashMap<Lineage, Tries>,
+    /// Containers that were made again, and when the first of their line was made.
+    pub made_again: HashMap<ContainerId, Timestamp>,
     /// Why our own state cannot say what else there is.
     pub fault: Option<String>,
 }
@@ -51,6 +53,7 @@ impl Recalled {
             && self.quarantined == other.quarantined
             && self.tries == other.tries
             && self.fault == other.fault
+            && self.made_again == other.made_again
             && self.gone.len() == other.gone.len()
             && self.gone.iter().zip(&other.gone).all(|(a, b)| gist(a) == gist(b))
     }

@@ -127,6 +127,10 @@ impl Comeback<'_> {
         let rows = self.list().await?;
         self.must_be_free(&remake.name, &rows)?;
         let made = self.create(remake, &image).await?;
+        if let Err(ended) = self.note_comeback(gone, &made).await {
+            let left = self.take_away(&made).await;
+            return Err(Ended { reason: format!("{}{left}", ended.reason), ..ended });
+        }
         // Nothing runs in ours yet. Unless it is certain that nobody was faster, it goes again.
         let others = self.list().await.map(|rows| without(&rows, &made));
         match others.and_then(|rows| self.in_its_place(gone, &rows)) {
@@ -317,6 +321,15 @@ impl Comeback<'_> {
     }
 
     /// What was made takes the place of what is gone in the records, too.
+    /// Before it runs: a configuration that came back must not count as the newest.
+    async fn note_comeback(&self, gone: &Remembered, made: &ContainerId) -> Result<(), Ended> {
+        let known = self.snapshot.recalled.made_again.get(&gone.container.id).copied();
+        let first_made_at = known.unwrap_or(gone.container.created_at);
+        let (host, made) = (self.host.to_owned(), made.clone());
+        let noted = self.journal.perform(move |state| state.note_comeback(&host, &made, first_made_at));
+        Ok(noted.await?)
+    }
+
     async fn remember(&self, gone: &Remembered, made: &ContainerId, name: &str) -> String {
         let spec = self.engine.inspection_to_keep(made).await;
         let spec = spec.ok().map(|inspection| Kept::new(inspection.to_string()));

@@ -226,6 +226,7 @@ impl State {
                 departures: HashMap::new(),
                 quarantined: super::quarantines::read(connection, host)?,
                 tries,
+                made_again: super::comebacks::read(connection, host)?,
                 fault: None,
             })
         })

@@ -125,6 +125,7 @@ impl Surroundings {
                 .collect(),
             recalled: Recalled {
                 quarantined: aside.map(|aside| (container.id.clone(), aside.clone())).into_iter().collect(),
+                made_again: all.recalled.made_again.clone(),
                 ..Recalled::default()
             },
             clock_step: all.clock_step,

@@ -1,8 +1,10 @@
 //! Is a container's configuration the current one? By its config hash, and by the image its tag names now.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 
-use crate::domain::container::Container;
+use crate::domain::container::{Container, ContainerId};
 use crate::domain::evidence::{Evidence, HashSource};
 use crate::domain::policy::Policy;
 use crate::domain::profile::{ExpectedHash, HashRule, Profile};
@@ -25,6 +27,7 @@ impl CurrentConfig {
     pub(super) fn of(
         profile: &Profile,
         candidates: &[Candidate<'_>],
+        made_again: &HashMap<ContainerId, Timestamp>,
         policy: &Policy,
         now: Timestamp,
     ) -> Self {
@@ -35,15 +38,19 @@ impl CurrentConfig {
         if let ExpectedHash::Literal(hash) = &rule.expected {
             return Self::Hash { hash: hash.clone(), source: HashSource::Profile };
         }
+        // What was made again is as old as what it was made after: its hash is no news.
+        let made_at = |c: &Candidate<'_>| {
+            let made_at = c.container.created_at;
+            made_again.get(&c.container.id).map_or(made_at, |first| (*first).min(made_at))
+        };
         let ours = candidates.iter().filter(|candidate| candidate.doubt.is_none());
         let hashed: Vec<(Timestamp, &str)> =
-            ours.filter_map(|c| Some((c.container.created_at, hash_of(rule, c.container)?))).collect();
+            ours.filter_map(|c| Some((made_at(c), hash_of(rule, c.container)?))).collect();
         let Some(newest) = hashed.iter().map(|(created_at, _)| *created_at).max() else { return Self::None };
         // A newer one whose image could not be asked may be ours, and then its hash would be the current one.
         let unsure =
             candidates.iter().filter(|c| matches!(c.doubt, Some(Evidence::ImageUnverifiable { .. })));
-        let newer =
-            |c: &Candidate<'_>| c.container.created_at >= newest && hash_of(rule, c.container).is_some();
+        let newer = |c: &Candidate<'_>| made_at(c) >= newest && hash_of(rule, c.container).is_some();
         if unsure.into_iter().any(newer) {
             return Self::Undecided;
         }
