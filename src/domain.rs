@@ -16,7 +16,7 @@ pub mod span;
 pub mod template;
 pub mod verdict;
 
-pub use classify::{Surroundings, classify};
+pub use classify::{Surroundings, classify, owned};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;
 pub use plan::{Intent, Plan, plan};

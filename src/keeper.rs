@@ -335,8 +335,7 @@ impl Keeper {
         let going = |item: &&Item| item.action.removes() || item.action == Action::Quarantine;
         let going: HashSet<ContainerId> =
             items.iter().filter(going).filter_map(|item| item.id.clone()).collect();
-        let keep = self.policy.recovery.keep;
-        let _ = record_specs(&self.engine, snapshot, &self.folder, keep, &going).await;
+        let _ = record_specs(&self.engine, snapshot, &self.folder, &self.policy, &going).await;
     }
 
     /// What the keeper removed is nobody's loss, and can be undone if it is recorded.

@@ -906,3 +906,41 @@ fn a_session_with_a_container_that_runs_misses_no_older_one() {
     assert!(!terminal.screen().contains("1 lost"), "{}", terminal.screen());
     terminal.quit();
 }
+
+#[test]
+fn what_may_be_a_strangers_is_neither_recorded_nor_healed() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    host.store.session("s1", "atlas").status("active").insert();
+    // Its labels come from its image: anybody may have made it.
+    let labels = [("sandkeeper.managed", "true"), ("sandkeeper.workspace", "atlas")];
+    let labels: std::collections::BTreeMap<String, String> =
+        labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let stranger = host.engine.act(|world, now| {
+        world.build(now, "stranger:latest", labels.clone());
+        let command = vec!["sleep".to_owned(), "1000".to_owned()];
+        world.place(Placed {
+            name: "stranger".to_owned(),
+            image: "stranger:latest".to_owned(),
+            labels,
+            program: sandkeeper::engine::sim::Program::of_command(&command).unwrap(),
+            command,
+            state: "running".to_owned(),
+            created_at: now,
+            ..Placed::default()
+        })
+    });
+    let stranger = ContainerId::parse(&stranger).unwrap();
+    // What is ours is recorded beside it.
+    lasting(&host, "ours");
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("1 unknown").wait_for("1 active");
+    wait_until(seconds(60), "ours is recorded", || recorded(&host) > 0);
+    remove_behind_our_back(&host, &stranger);
+    terminal.wait_gone("1 unknown");
+    assert!(!terminal.screen().contains("1 lost"), "{}", terminal.screen());
+    terminal.quit();
+    assert_eq!(recorded(&host), 1);
+    host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(0);
+    assert_eq!(host.names(), ["ours"]);
+}

@@ -146,8 +146,7 @@ impl<'a> Site<'a> {
         }
         let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
         let folder = settings.state_folder.clone();
-        let recorder =
-            self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.recovery.keep));
+        let recorder = self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.clone()));
         recorder.look(&engine, snapshot).await.map_err(|fault| KeeperFault::from(fault).into())
     }
 

@@ -30,6 +30,7 @@ use super::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, SystemFacts, Un
 use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
+pub use attribute::owned;
 use attribute::{Candidate, attribute};
 use claims::{Claimed, join, names_present};
 use hash::QuickSet;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::domain::container::{Container, ContainerId, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::recovery::{Departure, put_aside};
-use crate::domain::{Snapshot, SystemName};
+use crate::domain::{Policy, Snapshot, SystemName, owned};
 use crate::engine::EngineView;
 use crate::state::{Kept, SpecRecord, State, StateFault};
 
@@ -26,7 +26,7 @@ const SEEN_AGAIN: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct Recorder {
     folder: PathBuf,
-    keep: Duration,
+    policy: Policy,
     /// What is recorded, under which name.
     recorded: Option<HashMap<ContainerId, String>>,
     told: HashMap<ContainerId, Departure>,
@@ -43,9 +43,9 @@ struct Recordable {
 }
 
 impl Recorder {
-    /// A recorder that writes to the state in `folder`, and forgets what was last seen longer than `keep` ago.
-    pub fn new(folder: PathBuf, keep: Duration) -> Self {
-        Self { folder, keep, recorded: None, told: HashMap::new(), seen: None }
+    /// A recorder that writes to the state in `folder`, and forgets what was last seen longer ago than the policy says.
+    pub fn new(folder: PathBuf, policy: Policy) -> Self {
+        Self { folder, policy, recorded: None, told: HashMap::new(), seen: None }
     }
 
     /// Records what this snapshot shows for the first time, and what has gone.
@@ -60,7 +60,7 @@ impl Recorder {
             self.recorded = Some(known.unwrap_or_default());
         }
         let recorded = self.recorded.get_or_insert_default();
-        let all = recordable(snapshot, None);
+        let all = recordable(snapshot, &self.policy, None);
         let is_new = |it: &&Recordable| recorded.get(&it.container.id) != Some(&it.container.name);
         let new: Vec<Recordable> = all.iter().filter(is_new).take(MOST_AT_A_TIME).cloned().collect();
         let mut records = ask(engine, new).await;
@@ -84,7 +84,7 @@ impl Recorder {
         }
         self.told.extend(went.iter().cloned());
         let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
-        write(self.folder.clone(), host, seen_at, self.keep, records, went).await
+        write(self.folder.clone(), host, seen_at, self.policy.recovery.keep, records, went).await
     }
 }
 
@@ -93,20 +93,20 @@ pub(crate) async fn record(
     engine: &EngineView,
     snapshot: &Snapshot,
     folder: &Path,
-    keep: Duration,
+    policy: &Policy,
     wanted: &HashSet<ContainerId>,
 ) -> Result<(), StateFault> {
     let host = &snapshot.host.identity;
     let recorded = State::open_to_read(folder)?.map(|state| state.recorded(host)).transpose()?;
     let recorded = recorded.unwrap_or_default();
-    let mut wanted = recordable(snapshot, Some(wanted));
+    let mut wanted = recordable(snapshot, policy, Some(wanted));
     wanted.retain(|it| recorded.get(&it.container.id) != Some(&it.container.name));
     let records = ask(engine, wanted).await;
     if records.is_empty() {
         return Ok(());
     }
     let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
-    write(folder.to_owned(), host.clone(), seen_at, keep, records, Vec::new()).await
+    write(folder.to_owned(), host.clone(), seen_at, policy.recovery.keep, records, Vec::new()).await
 }
 
 async fn write(
@@ -128,8 +128,13 @@ async fn write(
     })
 }
 
-/// Containers of exactly one system, whose profile allows it and whose profile could be read.
-fn recordable(snapshot: &Snapshot, wanted: Option<&HashSet<ContainerId>>) -> Vec<Recordable> {
+/// Containers that are one system's without any doubt, whose profile allows it and could be read.
+fn recordable(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    wanted: Option<&HashSet<ContainerId>>,
+) -> Vec<Recordable> {
+    let owned = owned(snapshot, Some(policy));
     let rows = snapshot.engine.value.iter().filter_map(|row| match row {
         Row::Container(container) if wanted.is_none_or(|wanted| wanted.contains(&container.id)) => {
             Some(container)
@@ -137,7 +142,7 @@ fn recordable(snapshot: &Snapshot, wanted: Option<&HashSet<ContainerId>>) -> Vec
         _ => None,
     });
     // What was put aside is recorded under the name it had.
-    rows.filter(|container| put_aside(container).is_none())
+    rows.filter(|container| put_aside(container).is_none() && owned.contains(&container.id))
         .filter_map(|container| {
             let mut owners = snapshot.systems.iter().filter_map(|system| {
                 let profile: &Profile = &system.profile;

@@ -11,7 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::domain::container::{Container, ContainerId, Row};
 use crate::domain::profile::Match;
 use crate::domain::recovery::{Departure, Remembered, Tries};
-use crate::domain::{Recalled, Snapshot};
+use crate::domain::snapshot::{Images, Reading};
+use crate::domain::{Recalled, Snapshot, owned};
 use crate::state::{Glance, State};
 
 /// What was read is read again after this long, whatever the files look like.
@@ -28,6 +29,8 @@ pub(super) struct Recall {
     /// When that list was made.
     at: Option<Timestamp>,
     rows: Option<Arc<Vec<Row>>>,
+    /// What was known of their images.
+    images: Images,
     /// What has gone since this watch began.
     gone: HashMap<ContainerId, Remembered>,
     recorded: Option<Recorded>,
@@ -45,7 +48,15 @@ struct Recorded {
 
 impl Recall {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, present: HashMap::new(), at: None, rows: None, gone: HashMap::new(), recorded: None }
+        Self {
+            folder,
+            present: HashMap::new(),
+            at: None,
+            rows: None,
+            images: Images::default(),
+            gone: HashMap::new(),
+            recorded: None,
+        }
     }
 
     /// Everything that is remembered beside what this snapshot shows.
@@ -132,12 +143,17 @@ impl Recall {
         let present: HashMap<ContainerId, Arc<Container>> =
             containers.map(|container| (container.id.clone(), Arc::clone(container))).collect();
         let listed: HashSet<&ContainerId> = rows.iter().filter_map(id_of).collect();
-        for (id, container) in std::mem::replace(&mut self.present, present) {
-            if !listed.contains(&id)
-                && let Some(gone) = remembered(snapshot, &container, seen_at)
-            {
-                self.gone.insert(id, gone);
-            }
+        let images = std::mem::replace(&mut self.images, snapshot.images.clone());
+        let mut went = std::mem::replace(&mut self.present, present);
+        went.retain(|id, _| !listed.contains(id));
+        if !went.is_empty() {
+            // Whose they were is judged by what was known while they were here.
+            let rows = went.values().map(|container| Row::Container(Arc::clone(container))).collect();
+            let engine = Reading::good(rows, seen_at);
+            let owned = owned(&Snapshot { engine, images, ..snapshot.clone() }, None);
+            let owned = went.values().filter(|container| owned.contains(&container.id));
+            let gone = owned.filter_map(|container| remembered(snapshot, container, seen_at));
+            self.gone.extend(gone.map(|gone| (gone.container.id.clone(), gone)));
         }
         self.gone.retain(|id, gone| {
             !listed.contains(id) && Timestamp::now().duration_since(gone.seen_at) < KEPT_FOR

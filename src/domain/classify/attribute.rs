@@ -2,10 +2,10 @@
 //! such doubt is found here, before anything else is asked.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::domain::container::{Container, Row, UnreadableRow};
+use crate::domain::container::{Container, ContainerId, Row, UnreadableRow};
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, Recognised, SystemName};
@@ -34,9 +34,25 @@ pub(super) struct Attributed<'a> {
 }
 
 pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attributed<'a> {
+    let mut attributed = sorted(snapshot);
+    for (system, candidates) in snapshot.systems.iter().zip(&mut attributed.candidates) {
+        settle_instances(&system.profile, candidates, &snapshot.engine.value, policy);
+    }
+    attributed
+}
+
+/// The containers that are some system's without any doubt. Without a policy it is left open whose installation's.
+pub fn owned(snapshot: &Snapshot, policy: Option<&Policy>) -> HashSet<ContainerId> {
+    let attributed = policy.map_or_else(|| sorted(snapshot), |policy| attribute(snapshot, policy));
+    let sure = attributed.candidates.into_iter().flatten().filter(|candidate| candidate.doubt.is_none());
+    sure.map(|candidate| candidate.container.id.clone()).collect()
+}
+
+/// All rows by whose they are, whichever installation's.
+fn sorted(snapshot: &Snapshot) -> Attributed<'_> {
     let systems = &snapshot.systems;
     let rows = &snapshot.engine.value;
-    let mut candidates: Vec<Vec<Candidate<'a>>> = systems.iter().map(|_| Vec::new()).collect();
+    let mut candidates: Vec<Vec<Candidate<'_>>> = systems.iter().map(|_| Vec::new()).collect();
     let mut undecided = Vec::new();
     for row in rows.iter() {
         match row {
@@ -74,9 +90,6 @@ pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attribut
                 }
             }
         }
-    }
-    for (system, candidates) in systems.iter().zip(&mut candidates) {
-        settle_instances(&system.profile, candidates, rows, policy);
     }
     Attributed { candidates, undecided }
 }

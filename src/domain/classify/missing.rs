@@ -1,6 +1,7 @@
 //! What live sessions miss: containers that were here and are gone, containers that ended under them, and containers that
 //! were put aside. A session that has another container of its system misses nothing.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(super) fn find(
     remembered.sort_by_key(|gone| Reverse(gone.last_known()));
     let mut told = HashSet::new();
     let ghosts: Vec<Candidate<'_>> = remembered.iter().filter_map(|gone| ghost(system, gone)).collect();
+    let ghosts = of_our_installation(system, ghosts, verdicts, policy);
     let joined = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, now);
     let mut all = Vec::with_capacity(remembered.len());
     for gone in remembered {
@@ -56,7 +58,8 @@ pub(super) fn find(
             // He who removed it was asked to, and looked who needs it; and what goes with every turn is not missed.
             missing.clear();
         }
-        let named = tell_named(lost, gone, heals, now);
+        // What may be a stranger's is not told to anybody.
+        let named = if claimed.is_some() { tell_named(lost, gone, heals, now) } else { 0 };
         if named == 0 && !missing.is_empty() {
             lost.push(Lost { heals, ..lost_for(gone, &missing, now) });
         }
@@ -93,6 +96,29 @@ fn ghost<'a>(system: &'a SystemFacts, gone: &'a Remembered) -> Option<Candidate<
         undecidable: None,
         recognised,
     })
+}
+
+/// Those that belong to our installation: the one that was named, else the only one that shows itself here.
+fn of_our_installation<'a>(
+    system: &SystemFacts,
+    ghosts: Vec<Candidate<'a>>,
+    verdicts: &[Verdict],
+    policy: &Policy,
+) -> Vec<Candidate<'a>> {
+    let Some(template) = &system.profile.instance else { return ghosts };
+    let mut shown: HashSet<String> = policy.instance.iter().cloned().collect();
+    if shown.is_empty() {
+        let here = verdicts.iter().filter_map(|verdict| verdict.subject.container());
+        shown.extend(here.filter_map(|container| match system.profile.recognise(container) {
+            Match::Ours(recognised) => recognised.fill(template).map(Cow::into_owned),
+            Match::Foreign | Match::Nameless => None,
+        }));
+    }
+    let is_ours = |ghost: &Candidate<'_>| {
+        let instance = ghost.recognised.fill(template);
+        shown.iter().all(|ours| instance.as_deref() == Some(ours))
+    };
+    ghosts.into_iter().filter(is_ours).collect()
 }
 
 /// The live sessions that need it: they began while it was here, and have nothing else.

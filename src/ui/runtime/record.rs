@@ -13,7 +13,7 @@ pub(super) fn spawn(world: &World, tasks: &TaskTracker, stop: &CancellationToken
     }
     let watch = world.watch.clone();
     let mut snapshots = watch.snapshots.clone();
-    let mut recorder = Recorder::new(world.state_folder.clone(), world.policy.recovery.keep);
+    let mut recorder = Recorder::new(world.state_folder.clone(), world.policy.clone());
     let (timeout, stop) = (world.timeout, stop.clone());
     tasks.spawn(async move {
         loop {
