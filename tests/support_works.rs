@@ -356,6 +356,6 @@ fn a_terminal_shows_colours_takes_keys_and_changes_its_size() {
     assert!(!terminal.screen().contains("half"), "{terminal}");
     terminal.type_keys("x\r").wait_for("half");
     terminal.hang_up();
-    // By the signal, or, where whoever runs the tests has it ignored, by the end of its input.
-    assert!(!terminal.wait_exit().success());
+    // By the signal, or, where whoever runs the tests has it ignored, by the end of its input: the shell does not wait on.
+    terminal.wait_exit();
 }
