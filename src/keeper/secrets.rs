@@ -21,8 +21,7 @@ impl Secrets {
         let recorded = state.and_then(|state| state.spec(host, id).ok().flatten());
         let recorded = recorded.and_then(|kept| serde_json::from_str::<Value>(kept.reveal()).ok());
         let present = engine.inspection_to_keep(id).await.ok();
-        let mut secrets: Vec<String> =
-            recorded.iter().chain(&present).flat_map(|inspection| secrets_in(inspection)).collect();
+        let mut secrets: Vec<String> = recorded.iter().chain(&present).flat_map(secrets_in).collect();
         // One that begins another would leave the rest of it to be read.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
