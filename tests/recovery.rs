@@ -944,3 +944,22 @@ fn what_may_be_a_strangers_is_neither_recorded_nor_healed() {
     host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(0);
     assert_eq!(host.names(), ["ours"]);
 }
+
+#[test]
+fn healing_tells_a_kill_from_a_stop_by_what_the_engine_remembers() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[recovery]\nheal = [\"native\"]\n");
+    let (killed, stopped) = (lasting(&host, "killed"), lasting(&host, "stopped"));
+    see(&host);
+    host.engine
+        .act(|world, now| world.signal(now, killed.as_str(), sandkeeper::engine::sim::Signal::KILL))
+        .unwrap();
+    // It does not listen, and is killed after its grace: an ordinary stop all the same.
+    host.sandkeeper(&["stop", "--yes", "--json", "--grace", "1s", "--even-if-live", "1", "stopped"])
+        .run()
+        .expect_exit(0);
+    let healed = host.sandkeeper(&["heal", "--once", "--json"]).run().expect_exit(0);
+    assert_eq!(result(&healed.json()).0, "started", "{healed}");
+    assert_eq!(host.state(&killed).as_deref(), Some("running"));
+    assert_eq!(host.state(&stopped).as_deref(), Some("exited"), "somebody wanted it so");
+}

@@ -335,6 +335,12 @@ fn healing_brings_back_what_was_killed_and_what_was_removed_once_each(engine: &R
     let again = id_named(engine, &host.scene.name("removed"));
     assert_eq!(engine.state(&again).as_deref(), Some("running"));
     engine.cli(&["exec", &killed, "true"]);
+    // Podman was not seen to tell afterwards how a container ended; what cannot be told from a stop is left alone.
+    if engine.kind == Kind::Docker {
+        engine.cli(&["kill", &killed]);
+        healer.line_where(seconds(60), "the other runs again", |line| line.contains("started"));
+        assert_eq!(engine.state(&killed).as_deref(), Some("running"));
+    }
     assert_eq!(engine.containers().len(), 2);
     healer.signal("TERM");
     healer = {

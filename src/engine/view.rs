@@ -18,14 +18,14 @@ use std::time::Duration;
 use bollard::models::EventMessage;
 use bollard::query_parameters::EventsOptionsBuilder;
 use futures_util::{Stream, StreamExt};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::decode;
 use super::endpoint::{Attempt, Endpoint};
 use super::fault::EngineFault;
 use super::transport::{Access, Transport};
 use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row};
-use crate::domain::recovery::Happening;
+use crate::domain::recovery::{Departure, Happening};
 
 /// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
 /// nothing but `GET` and `HEAD` out.
@@ -291,6 +291,39 @@ impl EngineView {
                 Err(error) => Some(Err(EngineFault::from(error))),
             }
         }))
+    }
+
+    /// How a container came to its end at this time, if the engine still remembers what happened then.
+    pub async fn departure(
+        &self,
+        id: &ContainerId,
+        ended_at: Timestamp,
+    ) -> Result<Option<Departure>, EngineFault> {
+        /// An engine tells what led to an end a little before it, and may count in whole seconds.
+        const BEFORE: SignedDuration = SignedDuration::from_secs(2);
+        let since = ended_at.saturating_sub(BEFORE).unwrap_or(ended_at);
+        let until = Timestamp::now().max(ended_at);
+        let until = format!("{}.{:09}", until.as_second(), until.subsec_nanosecond());
+        let filters = HashMap::from([("type", vec!["container"]), ("container", vec![id.as_str()])]);
+        let options = EventsOptionsBuilder::default()
+            .filters(&filters)
+            .since(&since.as_second().to_string())
+            .until(&until)
+            .build();
+        let stream = self.transport.bollard()?.events(Some(options));
+        let told = async {
+            let mut stream = std::pin::pin!(stream);
+            let mut departure = None;
+            while let Some(message) = stream.next().await {
+                if let Some(EngineEvent::Turned(of, happening, at)) = event(&message?)
+                    && of == *id
+                {
+                    departure = Departure::after(departure, happening, at);
+                }
+            }
+            Ok(departure)
+        };
+        tokio::time::timeout(self.timeout, told).await.map_err(|_| EngineFault::TimedOut(self.timeout))?
     }
 }
 

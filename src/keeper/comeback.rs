@@ -17,6 +17,7 @@ use crate::domain::container::{Container, ContainerId, ContainerState, Row};
 use crate::domain::plan::{Action, Item, Reason};
 use crate::domain::recovery::{Quarantine, Remembered, put_aside, temporary_name};
 use crate::domain::snapshot::{Reading, Snapshot};
+use crate::domain::span::elapsed;
 use crate::domain::{Policy, classify};
 use crate::engine::{EngineControl, EngineFault, EngineView};
 use crate::recovery::Remake;
@@ -24,6 +25,8 @@ use crate::state::{Kept, SpecRecord, State, StateFault, Step};
 
 /// How long a container may take to run once it was started.
 const STARTING: Duration = Duration::from_secs(20);
+/// How long after an end it can be told whether somebody asked for it.
+const SETTLING: Duration = Duration::from_secs(1);
 /// How often it is looked at meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -76,8 +79,28 @@ impl Comeback<'_> {
             }
             ContainerState::Created | ContainerState::Exited | ContainerState::Dead => {}
         }
+        if matches!(self.item.reason, Reason::Missed(_)) {
+            self.must_not_be_stopped(&container).await?;
+        }
         self.start_and_wait(id).await.map_err(failed)?;
         Ok(Ended::new(Ending::Started, self.item.reason.to_string()))
+    }
+
+    /// Nobody asked for it, so what somebody has just stopped stays so. An engine tells of an end first, and then that
+    /// it was asked for.
+    async fn must_not_be_stopped(&self, container: &Container) -> Result<(), Ended> {
+        let Some(ended_at) = container.inspection().and_then(|inspection| inspection.finished_at) else {
+            return Ok(());
+        };
+        let ago = elapsed(ended_at, Timestamp::now()).unwrap_or_default();
+        tokio::time::sleep(SETTLING.saturating_sub(ago)).await;
+        match self.engine.departure(&container.id, ended_at).await {
+            Ok(Some(departure)) if departure.is_ordinary() => {
+                Err(Ended::new(Ending::Skipped, format!("{departure}, so it is no loss")))
+            }
+            Ok(_) => Ok(()),
+            Err(fault) => Err(doubt(&fault)),
+        }
     }
 
     /// Takes a container out of quarantine.

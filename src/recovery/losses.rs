@@ -58,11 +58,13 @@ pub async fn losses(engine: &EngineView, container: &Container, patience: Durati
     let local = matches!(engine.endpoint().address, Address::Unix(_));
     let binds = container.mounts.iter().filter(|mount| local && mount.kind == "bind");
     let folders: Vec<PathBuf> = binds.map(|mount| PathBuf::from(&mount.source)).collect();
+    let unseen = folders.clone();
     let look = tokio::task::spawn_blocking(move || repositories::look_into(&folders, patience));
     let (weight, changes, repositories) =
         tokio::join!(view.weight(&container.id), view.changes(&container.id), async {
             // A dead disk must not hold up the question.
-            tokio::time::timeout(patience * 2, look).await.ok().and_then(Result::ok).unwrap_or_default()
+            let looked = tokio::time::timeout(patience * 2, look).await.ok().and_then(Result::ok);
+            looked.unwrap_or_else(|| repositories::cannot_be_told(unseen).collect())
         });
     // An engine that has to look at every file may not be in time with it; what is gone has nothing to lose.
     let is_another = matches!(&weight, Err(fault) if fault.is_not_found());

@@ -22,7 +22,7 @@ const DEEPEST: usize = 2;
 const LARGEST_INDEX: u64 = 64 << 20;
 const LARGEST_LIST: u64 = 8 << 20;
 const MOST_BRANCHES: usize = 2_000;
-/// More changes than fit in here are only known to be many.
+/// More changes than fit in here are not counted.
 const MOST_OUTPUT: u64 = 1 << 20;
 
 /// A repository with work that nobody else has, or of which that cannot be told.
@@ -64,40 +64,103 @@ impl Repository {
 
 /// Looks into these folders for repositories with unsaved work.
 pub(super) fn look_into(folders: &[PathBuf], patience: Duration) -> Vec<Repository> {
-    let until = Instant::now() + patience;
-    let mut left = MOST_FOLDERS;
-    let mut found = Vec::new();
+    let mut search = Search { left: MOST_FOLDERS, until: Instant::now() + patience, ..Search::default() };
     for folder in folders {
-        find(folder, DEEPEST, &mut left, until, &mut found);
+        let known = search.untold.len();
+        if search.look(folder, DEEPEST).is_err() {
+            // What was not looked through may hold anything.
+            search.untold.truncate(known);
+            search.untold.push(folder.clone());
+        }
     }
+    let Search { until, mut found, untold, .. } = search;
     found.sort();
     found.dedup();
     let judged = found.into_iter().map(|path| {
         let unsaved = judge(&path, until).ok();
         Repository { path, unsaved }
     });
-    judged.filter(|it| it.unsaved != Some(Unsaved { files: 0, commits: 0 })).collect()
+    let judged = judged.filter(|it| it.unsaved != Some(Unsaved { files: 0, commits: 0 }));
+    judged.chain(cannot_be_told(untold)).collect()
 }
 
-/// Links are not followed: they lead out of the sandbox.
-fn find(folder: &Path, deeper: usize, left: &mut usize, until: Instant, found: &mut Vec<PathBuf>) {
-    if *left == 0 || Instant::now() > until {
-        return;
+/// Of these folders it cannot be told whether they hold unsaved work.
+pub(super) fn cannot_be_told(mut folders: Vec<PathBuf>) -> impl Iterator<Item = Repository> {
+    folders.sort();
+    folders.dedup();
+    folders.into_iter().map(|path| Repository { path, unsaved: None })
+}
+
+/// A search through folders that does not last.
+struct Search {
+    /// How many folders it may still look into.
+    left: usize,
+    until: Instant,
+    found: Vec<PathBuf>,
+    /// Where something is that cannot be judged.
+    untold: Vec<PathBuf>,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { left: 0, until: Instant::now(), found: Vec::new(), untold: Vec::new() }
     }
-    *left -= 1;
-    let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-    if !is_folder(folder) {
-        return;
+}
+
+impl Search {
+    /// Links are not followed: they lead out of the sandbox. Fails when there is more than can be looked through.
+    fn look(&mut self, folder: &Path, deeper: usize) -> io::Result<()> {
+        match kind_of(folder) {
+            Ok(Some(kind)) if kind.is_dir() => {}
+            Ok(_) => return Ok(()),
+            Err(_) => {
+                self.untold.push(folder.to_owned());
+                return Ok(());
+            }
+        }
+        self.left = self.left.checked_sub(1).filter(|_| Instant::now() <= self.until).ok_or_else(unusable)?;
+        match kind_of(&folder.join(".git")) {
+            Ok(None) => {}
+            Ok(Some(kind)) if kind.is_dir() => {
+                self.found.push(folder.to_owned());
+                return Ok(());
+            }
+            // A worktree or a submodule, whose repository is elsewhere; or one that may not be looked at.
+            Ok(Some(_)) | Err(_) => {
+                self.untold.push(folder.to_owned());
+                return Ok(());
+            }
+        }
+        if deeper == 0 {
+            return Ok(());
+        }
+        let Ok(entries) = fs::read_dir(folder) else {
+            self.untold.push(folder.to_owned());
+            return Ok(());
+        };
+        for entry in entries {
+            let is_folder = |entry: &fs::DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
+            match entry {
+                Ok(entry) if is_folder(&entry) => self.look(&entry.path(), deeper - 1)?,
+                Ok(_) => {}
+                Err(_) => self.untold.push(folder.to_owned()),
+            }
+            if Instant::now() > self.until {
+                return Err(unusable());
+            }
+        }
+        Ok(())
     }
-    if is_folder(&folder.join(".git")) {
-        found.push(folder.to_owned());
-        return;
-    }
-    if deeper == 0 {
-        return;
-    }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FOLDERS) {
-        find(&entry.path(), deeper - 1, left, until, found);
+}
+
+/// What is there, without following it if it is a link.
+fn kind_of(path: &Path) -> io::Result<Option<fs::FileType>> {
+    match path.symlink_metadata() {
+        Ok(metadata) => Ok(Some(metadata.file_type())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -145,13 +208,28 @@ fn judge(repository: &Path, until: Instant) -> io::Result<Unsaved> {
         "--no-renames",
     ])?;
     let files = status.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
-    let commits = run(&["rev-list", "--count", "--branches", "--not", "--remotes"])?;
+    let commits = run(&[
+        "rev-list",
+        "--count",
+        "--branches",
+        // With a pattern, one that is not there is no mistake.
+        "--glob=refs/stas[h]",
+        "--glob=refs/detached/*",
+        "--not",
+        "--remotes",
+    ])?;
     let commits = String::from_utf8_lossy(&commits).trim().parse().map_err(io::Error::other)?;
     Ok(Unsaved { files, commits })
 }
 
 /// A repository of our own that stands for theirs: our configuration, their index and branches, their objects borrowed.
 fn prepare(git: &Path, ours: &Path) -> io::Result<()> {
+    // A link would lead us out of the sandbox, whatever it is called.
+    for folder in ["objects", "info", "refs", "refs/heads", "refs/remotes"] {
+        if kind_of(&git.join(folder))?.is_some_and(|kind| !kind.is_dir()) {
+            return Err(unusable());
+        }
+    }
     let objects = git.join("objects");
     let borrowed = objects.to_str().filter(|path| !path.contains(['\n', '"'])).ok_or_else(unusable)?;
     fs::create_dir_all(ours.join("objects/info"))?;
@@ -168,7 +246,18 @@ fn prepare(git: &Path, ours: &Path) -> io::Result<()> {
     if !is_reference(&head) {
         return Err(unusable());
     }
+    if !head.starts_with(b"ref: ") {
+        // Commits that no branch leads to.
+        fs::create_dir_all(ours.join("refs/detached"))?;
+        fs::write(ours.join("refs/detached/head"), &head)?;
+    }
     fs::write(ours.join("HEAD"), head)?;
+    if let Some(stash) = regular(&git.join("refs/stash"), 1024)? {
+        if !is_reference(&stash) {
+            return Err(unusable());
+        }
+        fs::write(ours.join("refs/stash"), stash)?;
+    }
     for (name, largest) in
         [("index", LARGEST_INDEX), ("packed-refs", LARGEST_LIST), ("info/exclude", 64 << 10)]
     {
@@ -259,7 +348,7 @@ fn output(mut command: Command, until: Instant) -> io::Result<Vec<u8>> {
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
         let mut printed = printed;
-        let read = printed.by_ref().take(MOST_OUTPUT).read_to_end(&mut text);
+        let read = printed.by_ref().take(MOST_OUTPUT + 1).read_to_end(&mut text);
         // Whoever prints more is not held up by it.
         let _ = io::copy(&mut printed, &mut io::sink());
         read.map(|_| text)
@@ -276,7 +365,8 @@ fn output(mut command: Command, until: Instant) -> io::Result<Vec<u8>> {
         }
     };
     let text = reader.join().map_err(|_| unusable())??;
-    if status.success() { Ok(text) } else { Err(unusable()) }
+    let is_whole = u64::try_from(text.len()).is_ok_and(|length| length <= MOST_OUTPUT);
+    if status.success() && is_whole { Ok(text) } else { Err(unusable()) }
 }
 
 #[cfg(test)]
@@ -366,5 +456,55 @@ mod tests {
         assert_eq!(looked(place.path()), [None, None, None]);
         std::os::unix::fs::symlink("/", place.path().join("link")).unwrap();
         assert_eq!(looked(&place.path().join("link")), [], "links are not followed");
+    }
+
+    #[test]
+    fn commits_that_no_branch_leads_to_and_stashes_are_counted() {
+        let place = tempfile::tempdir().unwrap();
+        let (work, remote) = (place.path().join("work"), place.path().join("remote"));
+        fs::create_dir_all(&work).unwrap();
+        fs::create_dir_all(&remote).unwrap();
+        git(&remote, &["init", "--bare"]);
+        git(&work, &["init"]);
+        fs::write(work.join("a"), "1").unwrap();
+        git(&work, &["add", "."]);
+        git(&work, &["commit", "-m", "one"]);
+        git(&work, &["remote", "add", "origin", remote.to_str().unwrap()]);
+        git(&work, &["push", "origin", "HEAD"]);
+        assert_eq!(looked(&work), []);
+        git(&work, &["checkout", "--detach"]);
+        git(&work, &["commit", "--allow-empty", "-m", "two"]);
+        assert_eq!(looked(&work), [Some(Unsaved { files: 0, commits: 1 })]);
+        git(&work, &["checkout", "-"]);
+        assert_eq!(looked(&work), []);
+        fs::write(work.join("a"), "22").unwrap();
+        git(&work, &["stash"]);
+        for packed in [false, true] {
+            if packed {
+                git(&work, &["pack-refs", "--all"]);
+            }
+            assert_eq!(looked(&work), [Some(Unsaved { files: 0, commits: 2 })], "packed: {packed}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_looked_through_or_leads_elsewhere_is_said_so() {
+        let place = tempfile::tempdir().unwrap();
+        let worktree = place.path().join("worktree");
+        fs::create_dir_all(&worktree).unwrap();
+        fs::write(worktree.join(".git"), "gitdir: /elsewhere\n").unwrap();
+        assert_eq!(looked(place.path()), [None]);
+        let linked = place.path().join("linked");
+        fs::create_dir_all(&linked).unwrap();
+        git(&linked, &["init"]);
+        fs::rename(linked.join(".git/refs"), place.path().join("refs")).unwrap();
+        std::os::unix::fs::symlink(place.path().join("refs"), linked.join(".git/refs")).unwrap();
+        assert_eq!(looked(&linked), [None]);
+        let many = place.path().join("many");
+        for number in 0..=MOST_FOLDERS {
+            fs::create_dir_all(many.join(number.to_string())).unwrap();
+        }
+        assert_eq!(looked(&many), [None]);
+        assert_eq!(look_into(std::slice::from_ref(&many), Duration::ZERO).len(), 1, "no time to look");
     }
 }

@@ -17,6 +17,8 @@ use crate::domain::recovery::{Departure, Happening};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
 use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, EngineInfo, EngineView};
 
+/// Of how many it is asked at most, in one look, how they ended.
+const MOST_ASKED_FOR: usize = 32;
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Running containers are inspected again after this long even if no event spoke of them.
 const INSPECTION_LIFETIME: Duration = Duration::from_secs(30);
@@ -156,6 +158,9 @@ impl EngineWatcher {
         // One container that cannot be inspected must leave time to ask for the images of all the others.
         let inspected_by = Instant::now() + remaining(deadline) * 2 / 3;
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
+        if !self.events_flow {
+            self.ask_how_they_ended(&engine, &rows, inspected_by).await;
+        }
         let ours = self.ours(&rows);
         let containers = || ours.iter().map(|(_, container)| container.as_ref());
         let place = &self.facts.place;
@@ -272,6 +277,30 @@ impl EngineWatcher {
                     && matches!(profile.recognise(listed), Match::Ours(_))
                     && profile.persistence_of(listed) == Ok(true)
             })
+    }
+
+    /// Whoever does not listen to events asks for those that tell a kill from a stop. What the engine does not remember,
+    /// or does not say, stays unknown.
+    async fn ask_how_they_ended(&mut self, engine: &EngineView, rows: &[Row], deadline: Instant) {
+        let ended = self.ours(rows).into_iter().filter(|(_, container)| self.may_be_healed(container));
+        let ended: Vec<_> = ended
+            .filter_map(|(_, container)| {
+                let inspection = container.inspection()?;
+                let ended_at = inspection.finished_at.filter(|_| inspection.exit_code != Some(0))?;
+                let known = self.facts.departures.get(&container.id);
+                // That an end was asked for is told after the end itself.
+                let is_new = known.is_none_or(|known| known.at < ended_at || !known.is_ordinary());
+                is_new.then(|| (container.id.clone(), ended_at))
+            })
+            .take(MOST_ASKED_FOR)
+            .collect();
+        for (id, ended_at) in ended {
+            self.facts.departures.remove(&id);
+            let told = engine.within(remaining(deadline)).departure(&id, ended_at).await;
+            if let Ok(Some(departure)) = told {
+                self.facts.departures.insert(id, departure);
+            }
+        }
     }
 
     fn still_holds(&self, at: Instant, inspected: &Container, listed: &Container) -> bool {

@@ -32,6 +32,8 @@ pub(super) fn here(
             if let Some(reason) = not_yet(&missed.tries, now) {
                 return (Action::Keep, reason);
             }
+            let action = if verdict.quarantine.is_some() { Action::Restore } else { Action::Start };
+            return (action, Reason::Missed(verdict.claims.live.max(1)));
         }
         Intent::Undo(_) if verdict.quarantine.is_none() => return (Action::Keep, Reason::NothingToUndo),
         _ => {}
