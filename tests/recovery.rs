@@ -639,7 +639,7 @@ fn what_runs_once_it_was_made_is_never_taken_away_again() {
             host.engine.fault(FaultRule::on(
                 "POST",
                 "/containers/*/start",
-                Fault::Latency(std::time::Duration::from_secs(3)),
+                Fault::Latency(std::time::Duration::from_secs(8)),
             ));
             let running = host.sandkeeper(&["recreate", "--yes", "--json", "atlas"]).spawn();
             wait_until(seconds(60), "it is being started", || {
