@@ -2,7 +2,8 @@
 //!
 //! crossterm reads a terminal until nothing is left, and what it reads from never says so: in the middle of a sequence it
 //! waits for the rest of it, and at the end of a terminal that was hung up it reads for ever. Neither may keep the
-//! dashboard from its other news, so it only ever hears from here, and crossterm reads only where there is something.
+//! dashboard from its other news, so it only ever hears from here, and crossterm reads only where there is something. (Its
+//! feature `use-dev-tty` is on because its other way of waiting forgets a key that comes together with a change of size.)
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::pin::Pin;
@@ -20,6 +21,9 @@ use tokio::sync::mpsc;
 const TYPED_AHEAD: usize = 256;
 /// How long the thread may take to let go of the terminal. In the middle of a sequence it does not.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long crossterm is given to find what is there. Given no time at all it does not even look.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// The events of the terminal, as they come. Dropped, it leaves what is typed from then on to others.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ fn read(leave: &PipeReader, events: &mpsc::Sender<io::Result<Event>>) -> io::Res
         if watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        while crossterm::event::poll(Duration::ZERO)? {
+        while crossterm::event::poll(A_MOMENT)? {
             if events.blocking_send(crossterm::event::read()).is_err() {
                 return Ok(());
             }
