@@ -15,7 +15,6 @@ mod protocol;
 mod secrets;
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -297,14 +296,11 @@ impl Keeper {
                 cancel,
             };
             let ended = removal.carry_out().await;
-            let mut reason = ended.reason;
-            let mut line = format!("{}: {reason}", ended.ending.as_str());
-            if ended.ending == Ending::Removed && !item.binds.is_empty() {
-                let _ = write!(line, "; left behind: {}", item.binds.join(", "));
-            }
-            if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
-                reason = format!("{reason} (and it could not be journalled: {fault})");
-            }
+            let left_behind = if ended.ending == Ending::Removed && !item.binds.is_empty() {
+                format!("; left behind: {}", item.binds.join(", "))
+            } else {
+                String::new()
+            };
             if let (Ending::Removed, Some(id)) = (ended.ending, &item.id) {
                 self.note_removed(id, now).await;
             }
@@ -314,15 +310,7 @@ impl Keeper {
                 // A mark on what is gone is tidied up again by the next run if this fails.
                 let _ = self.journal.clear_mark(&self.host, id).await;
             }
-            let outcome = ItemOutcome {
-                ending: ended.ending,
-                reason,
-                evidence_missing: ended.evidence_missing,
-                duration: began.elapsed(),
-                item,
-            };
-            let _ = progress.send(Progress::Finished { index, outcome: Box::new(outcome.clone()) }).await;
-            (index, outcome)
+            (index, self.finish((index, number, began), item, ended, &left_behind, progress).await)
         });
         let mut outcomes: Vec<(usize, ItemOutcome)> =
             futures_util::stream::iter(runs).buffer_unordered(at_once).collect().await;
@@ -385,8 +373,22 @@ impl Keeper {
         } else {
             comeback.carry_out().await
         };
-        let mut reason = secrets.hidden_in(&ended.reason);
-        let line = format!("{}: {reason}", ended.ending.as_str());
+        let ended = Ended { reason: secrets.hidden_in(&ended.reason), ..ended };
+        self.finish((index, number, began), item, ended, "", progress).await
+    }
+
+    /// Writes down how an item ended, and tells everybody. `index` is its place in the plan, `number` the one in the
+    /// journal.
+    async fn finish(
+        &self,
+        (index, number, began): (usize, i64, Instant),
+        item: Item,
+        ended: Ended,
+        addition: &str,
+        progress: &mpsc::Sender<Progress>,
+    ) -> ItemOutcome {
+        let mut reason = ended.reason;
+        let line = format!("{}: {reason}{addition}", ended.ending.as_str());
         if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
             reason = format!("{reason} (and it could not be journalled: {fault})");
         }

@@ -7,6 +7,7 @@ mod losses;
 mod recorder;
 mod repositories;
 mod spec;
+mod stand_in;
 
 pub use export::{ExportFault, export};
 pub use losses::{Losses, losses};

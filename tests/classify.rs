@@ -9,7 +9,6 @@ use rstest::rstest;
 use sandkeeper::domain::profile::{ExpectedHash, Lifetime, Link, Persistence};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::snapshot::TagFact;
-use sandkeeper::domain::verdict::Brake;
 use sandkeeper::domain::{Profile, Status, SystemName};
 
 // Active.
@@ -436,47 +435,6 @@ fn activity_in_the_future_counts_as_life_where_activity_is_the_only_sign() {
 
 // The brake.
 
-#[rstest]
-#[case::more_than_five_and_more_than_half(6, 5, true)]
-#[case::five_are_never_a_mass(5, 0, false)]
-#[case::half_is_not_more_than_half(6, 6, false)]
-fn the_brake_acts_when_most_of_a_system_has_no_session(
-    #[case] orphans: usize,
-    #[case] claimed: usize,
-    #[case] acts: bool,
-) {
-    let facts = fleet(orphans, claimed);
-    let brake = Brake { system: SystemName::new("native"), orphaned: orphans, total: orphans + claimed };
-    assert_eq!(facts.verdicts().brakes, if acts { vec![brake] } else { Vec::new() });
-}
-
-#[test]
-fn the_brake_does_not_act_for_a_system_without_a_store() {
-    let mut facts = Facts::new().system(storeless());
-    for number in 0..20 {
-        facts = facts.container(bare(&format!("scan{number}")).label("kojuto.scan", "true").state("exited"));
-    }
-    assert_eq!(facts.verdicts().count(Status::Orphaned), 20);
-    assert_eq!(facts.verdicts().brakes, []);
-}
-
-#[test]
-fn outdated_containers_count_for_the_brake_only_if_the_store_is_empty() {
-    let mut facts = Facts::native().container(sandbox("new").hash("h2").created_ago("1h"));
-    for number in 0..8 {
-        facts = facts.container(sandbox(&format!("old{number}")).hash("h1").created_ago("3d"));
-    }
-    let brakes = facts.verdicts().brakes;
-    assert_eq!(brakes.iter().map(|brake| brake.orphaned).collect::<Vec<_>>(), [9]);
-    let used = facts.session(session("s1").uses("new"));
-    assert_eq!(used.verdicts().count(Status::Stale), 8);
-    assert_eq!(
-        used.verdicts().brakes,
-        [],
-        "an upgrade outdates many at once, and nothing is wrong with that"
-    );
-}
-
 #[test]
 fn every_verdict_is_judged_at_the_moment_it_is_told() {
     let facts = Facts::native().container(sandbox("box"));
@@ -487,17 +445,4 @@ fn every_verdict_is_judged_at_the_moment_it_is_told() {
 /// A session without a newer trace than this.
 fn quiet_for(text: &str) -> facts::SessionRow {
     session("quiet").started(Moment::At(ago(text))).active_ago(text)
-}
-
-/// So many native containers without a session, and so many with one.
-fn fleet(orphans: usize, claimed: usize) -> Facts {
-    let mut facts = Facts::native();
-    for number in 0..orphans {
-        facts = facts.container(sandbox(&format!("orphan{number}")).state("exited"));
-    }
-    for number in 0..claimed {
-        let name = format!("used{number}");
-        facts = facts.container(sandbox(&name)).session(session(&name).uses(&name).live());
-    }
-    facts
 }

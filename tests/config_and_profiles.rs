@@ -1,6 +1,6 @@
 //! The config file, the environment and the flags; profiles of one's own, right and wrong.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,8 +1,6 @@
 //! What is typed on a terminal before something is changed: a preview first, never just Enter, and a phrase with the number
 //! for many or for force.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are part of the tests")]
-
 mod support;
 
 use rstest::rstest;

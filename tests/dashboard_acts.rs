@@ -1,6 +1,6 @@
 //! Acting from the dashboard on a terminal, by keyboard alone, with the effects checked on the engine.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

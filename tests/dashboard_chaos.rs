@@ -1,6 +1,6 @@
 //! A cat on the keyboard: a thousand random keys, clicks, pastes and sizes. Nothing breaks, and nobody who is in use is hurt.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

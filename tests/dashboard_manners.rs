@@ -1,8 +1,6 @@
 //! The dashboard as a guest on a terminal: every way out leaves it as it was, every size and every kind will do, and nothing
 //! but our own words reaches it.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use std::collections::BTreeSet;

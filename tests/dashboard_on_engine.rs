@@ -1,8 +1,6 @@
 //! The dashboard on real engines, by keyboard alone: a stop, a removal, a drain and a bulk clean-up, with what came of them
 //! asked of the engine.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
-
 mod support;
 
 use support::engine::RealEngine;

@@ -1,7 +1,5 @@
 //! The dashboard while evidence is missing: it says so, keeps what it knew, lets nothing be changed, and recovers by itself.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use std::fs;

@@ -1,7 +1,7 @@
 //! Which systems are on a host is found out, not asked: by their containers and by their stores. Who is claimed by several is
 //! nobody's to touch.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

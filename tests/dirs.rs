@@ -1,7 +1,7 @@
 //! The folders that sandboxes leave behind: named when a sandbox goes, listed while nobody has them, and moved away only by a
 //! step of its own that can be taken back.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

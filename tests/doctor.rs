@@ -1,6 +1,6 @@
 //! `doctor`: one line per check, and a fix for each failure.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! What cannot be read must not make something else look free: an installation hidden by a failing image, a container
-//! under another name, a database that belongs to somebody else.
+//! under another name, a database that belongs to somebody else, a store in which nearly everything is missing.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be made should say so at once")]
 
@@ -8,11 +8,14 @@ mod facts;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use facts::{Facts, parachute, sandbox, session};
+use facts::profiles::storeless;
+use facts::{Facts, bare, parachute, sandbox, session};
+use rstest::rstest;
 use rusqlite::Connection;
 use sandkeeper::domain::plan::{Action, Intent, Reconcile};
 use sandkeeper::domain::snapshot::ImageFact;
-use sandkeeper::domain::{Profile, Session, Status};
+use sandkeeper::domain::verdict::Brake;
+use sandkeeper::domain::{Profile, Session, Status, SystemName};
 use sandkeeper::environment::Environment;
 use sandkeeper::profiles::Library;
 use sandkeeper::sessions::{Limits, NamedStore, StoreSet};
@@ -141,4 +144,60 @@ fn parachute_sessions_of_an_unknown_trust_level_claim_the_default_container() {
     assert_eq!(workspace("placed"), Some("atlas"));
     assert_eq!(sessions["blank"].container.as_deref(), Some("parachute-default"));
     assert_eq!(sessions["placed"].container.as_deref(), Some("parachute-ws-atlas"));
+}
+
+// The brake.
+
+#[rstest]
+#[case::more_than_five_and_more_than_half(6, 5, true)]
+#[case::five_are_never_a_mass(5, 0, false)]
+#[case::half_is_not_more_than_half(6, 6, false)]
+fn the_brake_acts_when_most_of_a_system_has_no_session(
+    #[case] orphans: usize,
+    #[case] claimed: usize,
+    #[case] acts: bool,
+) {
+    let facts = fleet(orphans, claimed);
+    let brake = Brake { system: SystemName::new("native"), orphaned: orphans, total: orphans + claimed };
+    assert_eq!(facts.verdicts().brakes, if acts { vec![brake] } else { Vec::new() });
+}
+
+#[test]
+fn the_brake_does_not_act_for_a_system_without_a_store() {
+    let mut facts = Facts::new().system(storeless());
+    for number in 0..20 {
+        facts = facts.container(bare(&format!("scan{number}")).label("kojuto.scan", "true").state("exited"));
+    }
+    assert_eq!(facts.verdicts().count(Status::Orphaned), 20);
+    assert_eq!(facts.verdicts().brakes, []);
+}
+
+#[test]
+fn outdated_containers_count_for_the_brake_only_if_the_store_is_empty() {
+    let mut facts = Facts::native().container(sandbox("new").hash("h2").created_ago("1h"));
+    for number in 0..8 {
+        facts = facts.container(sandbox(&format!("old{number}")).hash("h1").created_ago("3d"));
+    }
+    let brakes = facts.verdicts().brakes;
+    assert_eq!(brakes.iter().map(|brake| brake.orphaned).collect::<Vec<_>>(), [9]);
+    let used = facts.session(session("s1").uses("new"));
+    assert_eq!(used.verdicts().count(Status::Stale), 8);
+    assert_eq!(
+        used.verdicts().brakes,
+        [],
+        "an upgrade outdates many at once, and nothing is wrong with that"
+    );
+}
+
+/// So many native containers without a session, and so many with one.
+fn fleet(orphans: usize, claimed: usize) -> Facts {
+    let mut facts = Facts::native();
+    for number in 0..orphans {
+        facts = facts.container(sandbox(&format!("orphan{number}")).state("exited"));
+    }
+    for number in 0..claimed {
+        let name = format!("used{number}");
+        facts = facts.container(sandbox(&name)).session(session(&name).uses(&name).live());
+    }
+    facts
 }

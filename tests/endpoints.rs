@@ -1,7 +1,7 @@
 //! Where the engine is looked for: flags, variables and contexts, as Docker's own tools have it; never in the clear
 //! where TLS was asked for.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

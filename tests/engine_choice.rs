@@ -1,6 +1,6 @@
 //! Which engine is watched: the first that is there, and from then on no other.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,8 +1,6 @@
 //! An engine that is reached through somebody who passes everything on (`ssh -L`, a proxy) may be on another machine: neither
 //! our folders nor our session stores say anything about its containers.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

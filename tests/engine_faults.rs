@@ -1,6 +1,6 @@
 //! An engine that fails in whatever way: an answer in time, the right exit code, and one bad row costs one row.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! While an engine is down its containers stay on the list as `unknown`, and recover with it; a list that is suddenly
 //! empty is looked at twice.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! What the dashboard asks an engine about one container: its log, its usage and its whole inspection.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,8 +1,6 @@
 //! Hermes's sandboxes on a real engine: what lasts is kept for its lifetime, what does not goes with its session, and two
 //! homes never judge each other's containers.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use support::engine::RealEngine;

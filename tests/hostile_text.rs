@@ -1,7 +1,5 @@
 //! Names, labels, titles, paths and errors come from outside: none of them steers the terminal or hides in the text.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use std::fs;

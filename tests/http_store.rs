@@ -1,8 +1,6 @@
 //! Sessions that only the application itself can tell: what it says counts, and whatever it fails to say leaves everything
 //! `unknown`.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The journal: who did what, when and why, on disk before anything happens, in a file nobody else can read; and what
 //! happens when it cannot be relied on.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are part of the tests")]
 
 mod support;
 

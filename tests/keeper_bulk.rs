@@ -1,7 +1,7 @@
 //! Many containers at once, on real engines: failures that stop nobody else, several keepers, the brake, interruption, and
 //! what is sent to the engine.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are tests")]
 
 mod support;
 

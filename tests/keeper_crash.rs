@@ -1,7 +1,7 @@
 //! A keeper that is killed in the middle, on real engines: whoever comes next says exactly how far it had come and what
 //! the engine says now, once, and repeats nothing by itself.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are tests")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! What changes between planning and acting, and while acting, on real engines behind a proxy: whoever comes in time is
 //! left alone, whoever comes during the stop gets the container back.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are tests")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Every state an engine can report, on a scripted engine: which orphans bulk clean-up takes, which it leaves, and which
 //! it never touches; and how the keeper behaves towards an engine that says strange things.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are part of the tests")]
 
 mod support;
 

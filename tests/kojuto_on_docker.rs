@@ -1,6 +1,6 @@
 //! kojuto's scans on a real engine: what is left over goes, a neighbour's scan is never touched.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

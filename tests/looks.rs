@@ -1,6 +1,6 @@
 //! What is remembered of a container between two looks, and what never is.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! The other systems that are understood out of the box, each as far as its facts carry: what is known to be needed is kept, and
 //! where the facts end the answer is `unknown`.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Parachute's containers and sessions on a real engine: an old config hash never costs a session its container.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,7 +1,5 @@
 //! Where the answer goes: a full disk is a failure, a reader who leaves is none, and neither is a reason to panic.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use std::fs::File;

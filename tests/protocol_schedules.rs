@@ -2,7 +2,7 @@
 //! database, while in every container something happens at one step of the protocol. No container is removed once its
 //! session is live, except in the documented window between the last look and the removal.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are part of the test")]
+#![expect(clippy::unwrap_used, reason = "the functions below are part of the test")]
 #![allow(clippy::match_same_arms, reason = "each arm has its own reason")]
 
 mod support;

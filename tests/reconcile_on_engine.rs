@@ -1,6 +1,6 @@
 //! `reconcile` on real engines: what goes, what stays, and what happens to it on the way.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are tests")]
 
 mod support;
 

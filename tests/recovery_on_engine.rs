@@ -1,7 +1,7 @@
 //! Coming back, on real engines: a sandbox that is removed behind our back is lost, and made again like the old one in every
 //! field; what was put aside or removed by sandkeeper is taken back.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! A start and a removal of the same container at the same moment, over and over, on real engines: never do both succeed.
 //! This is what the last step of the protocol rests on, once nothing can be looked at any more.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are part of the test")]
+#![expect(clippy::unwrap_used, reason = "the functions below are part of the test")]
 
 mod support;
 

@@ -1,7 +1,5 @@
 //! `status` on a real engine, beside a database that its owner keeps writing: every status, each with its reasons.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use serde_json::Value;

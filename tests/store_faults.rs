@@ -1,6 +1,6 @@
 //! A session database that cannot be read makes its containers `unknown`, names itself and the cause, and stays as it was.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

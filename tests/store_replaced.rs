@@ -1,6 +1,6 @@
 //! A session database that is replaced between two looks: the old file is never served on, and the change is told once.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The harness itself: what would make other tests lie if it were broken.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
+#![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
 mod support;
 

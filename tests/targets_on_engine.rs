@@ -1,6 +1,6 @@
 //! `stop`, `rm`, `drain` and `undrain` on real engines: containers the operator names, and what still stands in the way.
 
-#![allow(clippy::unwrap_used, reason = "the functions below are tests")]
+#![expect(clippy::unwrap_used, reason = "the functions below are tests")]
 
 mod support;
 

@@ -1,7 +1,5 @@
 //! A profile can be tried before it is trusted: what it recognises on this host, what it reads, and who claims whom.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use rusqlite::Connection;

@@ -1,7 +1,5 @@
 //! `status --watch` on a terminal: one picture that is drawn over, in whatever size, and a terminal left as it was.
 
-#![allow(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
-
 mod support;
 
 use support::native::{Host, native_row};

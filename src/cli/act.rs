@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use clap::Args;
 use jiff::Timestamp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -28,6 +29,20 @@ const MOST_WEIGHED: usize = 20;
 const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
+
+/// How to be asked and answered.
+#[derive(Debug, Args)]
+pub(super) struct Asking {
+    /// Do it without asking
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    pub(super) dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
 
 /// How a command wants to act.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::act::{Pass, Site, Wish};
+use super::act::{Asking, Pass, Site, Wish};
 use super::output::{complain, write, write_json};
 use super::reconcile::{OutcomeReport, Summary};
 use super::targets::TargetFault;
@@ -16,25 +16,12 @@ use crate::domain::{ContainerId, Verdict, Verdicts, plan};
 use crate::keeper::{Ending, HEAL_PACE, Manner};
 
 #[derive(Debug, Args)]
-struct Common {
-    /// Do it without asking
-    #[arg(long)]
-    yes: bool,
-    /// Only show what would be done
-    #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
 pub(super) struct RecreateArguments {
     /// Lost containers by name or id, their sessions, or whole workspaces
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    asking: Asking,
 }
 
 #[derive(Debug, Args)]
@@ -43,7 +30,7 @@ pub(super) struct UndoArguments {
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    asking: Asking,
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +59,7 @@ struct Report<'a> {
 
 pub(super) async fn recreate(arguments: &RecreateArguments, house: &House) -> Result<Outcome, Trouble> {
     let find = |verdicts: &Verdicts| resolve(&arguments.targets, verdicts, Among::Lost);
-    act("recreate", &arguments.common, house, find, Intent::Recreate).await
+    act("recreate", &arguments.asking, house, find, Intent::Recreate).await
 }
 
 pub(super) async fn undo(arguments: &UndoArguments, house: &House) -> Result<Outcome, Trouble> {
@@ -80,24 +67,24 @@ pub(super) async fn undo(arguments: &UndoArguments, house: &House) -> Result<Out
         [] => Ok(last_removed(verdicts)),
         targets => resolve(targets, verdicts, Among::Removed),
     };
-    act("undo", &arguments.common, house, find, Intent::Undo).await
+    act("undo", &arguments.asking, house, find, Intent::Undo).await
 }
 
 async fn act(
     command: &'static str,
-    common: &Common,
+    asking: &Asking,
     house: &House,
     find: impl FnOnce(&Verdicts) -> Result<HashSet<ContainerId>, TargetFault>,
     intent: impl FnOnce(Targets) -> Intent,
 ) -> Result<Outcome, Trouble> {
     let manner = Manner::default();
-    let wish = Wish { command, yes: common.yes, dry_run: common.dry_run, json: common.json, manner };
+    let wish = Wish { command, yes: asking.yes, dry_run: asking.dry_run, json: asking.json, manner };
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;
     let ids = find(&verdicts)?;
     let intent = intent(Targets { ids, even_if_live: None });
     let pass = site.pass(&snapshot, &verdicts, &intent).await?;
-    tell(&pass, common.dry_run, common.json);
+    tell(&pass, asking.dry_run, asking.json);
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == Ending::Kept);
     Ok(if kept && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
 }

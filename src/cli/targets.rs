@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::act::{Site, Wish};
+use super::act::{Asking, Site, Wish};
 use super::output::{write, write_json};
 use super::reconcile::{OutcomeReport, Summary};
 use super::{House, Outcome, Trouble};
@@ -33,15 +33,8 @@ struct Common {
     /// Containers by full or unambiguous short id or by name, or whole workspaces
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
-    /// Do it without asking
-    #[arg(long)]
-    yes: bool,
-    /// Only show what would be done
-    #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    asking: Asking,
 }
 
 #[derive(Debug, Args)]
@@ -122,8 +115,8 @@ pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result
     let wish = Wish {
         command: "undrain",
         yes: true,
-        dry_run: common.dry_run,
-        json: common.json,
+        dry_run: common.asking.dry_run,
+        json: common.asking.json,
         manner: Manner::default(),
     };
     let mut site = Site::enter(house, wish).await?;
@@ -139,7 +132,7 @@ pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result
         };
         lines.push((id.to_string(), cleared, word));
     }
-    if common.json {
+    if common.asking.json {
         let cleared: Vec<_> = lines
             .iter()
             .map(|(id, cleared, _)| serde_json::json!({ "id": id, "undrained": cleared }))
@@ -160,16 +153,22 @@ async fn act(
     house: &House,
     intent: impl FnOnce(HashSet<ContainerId>) -> Intent,
 ) -> Result<Outcome, Trouble> {
-    let wish = Wish { command, yes: common.yes, dry_run: common.dry_run, json: common.json, manner };
+    let wish = Wish {
+        command,
+        yes: common.asking.yes,
+        dry_run: common.asking.dry_run,
+        json: common.asking.json,
+        manner,
+    };
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;
     let intent = intent(resolve(&common.targets, &verdicts)?);
     let pass = site.pass(&snapshot, &verdicts, &intent).await?;
     let summary = Summary::of(&pass.outcomes);
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == crate::keeper::Ending::Kept);
-    if common.json {
+    if common.asking.json {
         let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run: common.dry_run, outcomes, summary }, true);
+        write_json(&Report { dry_run: common.asking.dry_run, outcomes, summary }, true);
     } else {
         write(&super::reconcile::summary(&pass.outcomes));
     }

@@ -92,23 +92,43 @@ pub enum BadTemplate {
     },
 }
 
+/// A part of a text in which names stand in braces.
+pub(super) enum Part<'a> {
+    Text(&'a str),
+    Name(&'a str),
+}
+
+/// Takes such a text apart; `None` when a brace lacks its partner.
+pub(super) fn parts(text: &str) -> Option<Vec<Part<'_>>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let brace = rest.find(['{', '}']).unwrap_or(rest.len());
+        if brace > 0 {
+            parts.push(Part::Text(&rest[..brace]));
+            rest = &rest[brace..];
+            continue;
+        }
+        let (name, after) = rest.strip_prefix('{')?.split_once('}')?;
+        parts.push(Part::Name(name));
+        rest = after;
+    }
+    Some(parts)
+}
+
 impl Template {
     /// Parses `text`. `known` lists the placeholders that may be used: a name, or a name followed by a dot,
     /// which stands for all names that start so (`label.` allows `{label.app}`).
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadTemplate> {
-        let unbalanced = || BadTemplate::Unbalanced(text.to_owned());
         let mut pieces = Vec::new();
-        let mut rest = text;
-        while !rest.is_empty() {
-            let brace = rest.find(['{', '}']).unwrap_or(rest.len());
-            if brace > 0 {
-                pieces.push(Piece::Text(rest[..brace].to_owned()));
-                rest = &rest[brace..];
-                continue;
-            }
-            let inside = rest.strip_prefix('{').ok_or_else(unbalanced)?;
-            let end = inside.find('}').ok_or_else(unbalanced)?;
-            let written = &inside[..end];
+        for part in parts(text).ok_or_else(|| BadTemplate::Unbalanced(text.to_owned()))? {
+            let written = match part {
+                Part::Text(text) => {
+                    pieces.push(Piece::Text(text.to_owned()));
+                    continue;
+                }
+                Part::Name(written) => written,
+            };
             let placeholder = written.strip_suffix(AS_LABEL).unwrap_or(written);
             let as_label = placeholder.len() < written.len();
             let allowed = known.iter().any(|name| match name.strip_suffix('.') {
@@ -128,7 +148,6 @@ impl Template {
                 return Err(BadTemplate::UnknownPlaceholder { placeholder: placeholder.to_owned(), known });
             };
             pieces.push(Piece::Placeholder { name: placeholder.to_owned(), field, as_label });
-            rest = &inside[end + 1..];
         }
         Ok(Self { source: text.to_owned(), pieces })
     }

@@ -15,9 +15,10 @@ use sandkeeper::engine::sim::{SimClock, SimEngine, World};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::answer::Answer;
 use crate::support::engine::{Exclusive, IMAGE, RealEngine};
 use crate::support::wait_until;
-use client::{Answer, Client};
+use client::Client;
 
 /// How long an engine may take to show a change.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -4,7 +4,7 @@
 //! without labels, sessions that are quiet. A test says only what is different in its story.
 
 #![allow(dead_code, reason = "each test file uses a part of the builders")]
-#![allow(clippy::unwrap_used, reason = "a builder that is given nonsense should say so at once")]
+#![expect(clippy::unwrap_used, reason = "a builder that is given nonsense should say so at once")]
 
 pub(crate) mod profiles;
 mod rows;

@@ -1,12 +1,13 @@
 //! Harnesses the integration tests share: real engines, a scripted one, session stores, and the program.
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of the harness")]
-#![allow(
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a harness that cannot work should say so at once"
 )]
 
+pub(crate) mod answer;
 pub(crate) mod application;
 pub(crate) mod corpus;
 pub(crate) mod engine;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::domain::template::{Part, parts};
+
 /// What one column is made of: the first of these for which the object has the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value(Vec<Pattern>);
@@ -76,25 +78,17 @@ impl Value {
 impl Pattern {
     fn parse(text: &str) -> Result<Self, String> {
         let unbalanced = || format!("`{text}` has a `{{` or `}}` without its partner");
-        let mut pieces = Vec::new();
-        let mut rest = text;
-        while !rest.is_empty() {
-            let brace = rest.find(['{', '}']).unwrap_or(rest.len());
-            if brace > 0 {
-                pieces.push(Piece::Text(rest[..brace].to_owned()));
-                rest = &rest[brace..];
-                continue;
+        let pieces = parts(text).ok_or_else(unbalanced)?.into_iter().map(|part| match part {
+            Part::Text(text) => Ok(Piece::Text(text.to_owned())),
+            Part::Name(name) => {
+                let (name, optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
+                if name.is_empty() {
+                    return Err(format!("`{text}` has a field without a name"));
+                }
+                Ok(Piece::Field { name: name.to_owned(), optional })
             }
-            let inside = rest.strip_prefix('{').ok_or_else(unbalanced)?;
-            let (name, after) = inside.split_once('}').ok_or_else(unbalanced)?;
-            let (name, optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
-            if name.is_empty() {
-                return Err(format!("`{text}` has a field without a name"));
-            }
-            pieces.push(Piece::Field { name: name.to_owned(), optional });
-            rest = after;
-        }
-        Ok(Self { source: text.to_owned(), pieces })
+        });
+        Ok(Self { source: text.to_owned(), pieces: pieces.collect::<Result<_, _>>()? })
     }
 
     fn fill(&self, lookup: impl Fn(&str) -> Found) -> Result<Option<String>, String> {
