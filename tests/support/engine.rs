@@ -4,20 +4,22 @@ use std::cell::{Cell, RefCell};
 use std::env;
 use std::fs::File;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::wait_until;
+use super::{wait_for, wait_until};
 
 /// The image `tests/run` imports: a static busybox and nothing else.
 pub(crate) const IMAGE: &str = "sandkeeper-test:latest";
 
 /// How long an engine may take to show a change.
 const DEADLINE: Duration = Duration::from_mins(1);
+/// How long other tests may have all engines of a kind.
+const BUSY: Duration = Duration::from_mins(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -31,6 +33,8 @@ pub(crate) enum Kind {
 pub(crate) struct RealEngine {
     pub(crate) kind: Kind,
     endpoint: String,
+    /// Where the others of its kind answer.
+    others: Vec<String>,
 }
 
 impl RealEngine {
@@ -43,10 +47,12 @@ impl RealEngine {
     }
 
     fn from_environment(kind: Kind, variable: &str) -> Self {
-        let endpoint = env::var(variable).unwrap_or_else(|_| {
+        let endpoints = env::var(variable).unwrap_or_default();
+        let mut endpoints = endpoints.split_whitespace().map(str::to_owned);
+        let endpoint = endpoints.next().unwrap_or_else(|| {
             panic!("{variable} is not set: run this test through `tests/run`, which starts the engine")
         });
-        Self { kind, endpoint }
+        Self { kind, endpoint, others: endpoints.collect() }
     }
 
     /// `unix://...`, for `DOCKER_HOST` or `--host`.
@@ -58,14 +64,16 @@ impl RealEngine {
         Path::new(self.endpoint.strip_prefix("unix://").unwrap())
     }
 
-    /// Waits until no other test, in this process or another, uses the engine; then clears it of containers.
+    /// Waits for an engine of this kind that no other test, in this process or another, uses; then clears it of
+    /// containers.
     pub(crate) fn exclusive(self) -> Exclusive {
-        let mut place = self.socket().as_os_str().to_owned();
-        place.push(".lock");
-        let lock = File::create(PathBuf::from(place)).unwrap();
-        lock.lock().unwrap();
-        self.remove(&self.containers());
-        Exclusive { engine: self, _lock: lock }
+        let endpoints: Vec<String> = self.others.into_iter().chain([self.endpoint]).collect();
+        let (endpoint, lock) = wait_for(BUSY, "an engine is free", || {
+            endpoints.iter().find_map(|endpoint| Some((endpoint.clone(), lock(endpoint)?)))
+        });
+        let engine = Self { kind: self.kind, endpoint, others: Vec::new() };
+        engine.remove(&engine.containers());
+        Exclusive { engine, _lock: lock }
     }
 
     /// Runs the docker command line against the engine, Podman included, and returns what it prints.
@@ -153,6 +161,13 @@ impl RealEngine {
             }
         }
     }
+}
+
+/// Takes an engine, unless another test has it.
+fn lock(endpoint: &str) -> Option<File> {
+    let socket = endpoint.strip_prefix("unix://").unwrap();
+    let lock = File::create(format!("{socket}.lock")).unwrap();
+    lock.try_lock().is_ok().then_some(lock)
 }
 
 /// An engine nobody else uses until this is dropped.
