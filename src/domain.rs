@@ -6,6 +6,7 @@
 mod classify;
 pub mod container;
 pub mod evidence;
+mod labels;
 pub mod plan;
 pub mod policy;
 pub mod profile;
@@ -19,6 +20,7 @@ pub mod verdict;
 pub use classify::{Surroundings, classify, owned};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;
+pub use labels::Labels;
 pub use plan::{Intent, Plan, plan};
 pub use policy::Policy;
 pub use profile::{Profile, SystemName};

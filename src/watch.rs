@@ -12,6 +12,7 @@ pub(crate) mod paths;
 pub(crate) mod place;
 mod recall;
 mod sessions;
+mod traces;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::snapshot::{Neighbours, SystemFacts};
+use crate::domain::snapshot::SystemFacts;
 use crate::domain::{Profile, Recalled, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
@@ -34,6 +35,7 @@ pub(crate) use engine::inspect;
 use marks::MarkReader;
 use recall::Recall;
 use sessions::{SessionWatcher, SystemReading, Wanted};
+use traces::Traces;
 
 /// How often to look.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,8 @@ struct Desk {
     marks: MarkReader,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
+    /// What the engine's containers show of each system.
+    traces: Traces,
     /// What was here before.
     recall: Recall,
     /// How long a disk may take to answer.
@@ -106,6 +110,7 @@ impl Observer {
             engine: EngineWatcher::new(endpoints, profiles, budget),
             desk: Desk {
                 clock: ClockWatch::default(),
+                traces: Traces::default(),
                 recall: Recall::new(state_folder.clone()),
                 marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
@@ -221,10 +226,12 @@ impl Watch {
 
 impl Desk {
     /// Whether the engine shows, for the first time, containers of which only an application can speak.
-    fn finds_applications(&self, engine: &EngineFacts) -> bool {
-        let news = self.wanted.iter().filter(|wanted| {
-            wanted.take_up(|profile, rule| engine.shows_name(profile, |name| rule.serves(name)))
-        });
+    fn finds_applications(&mut self, engine: &EngineFacts) -> bool {
+        let traces = self.traces.within(&engine.rows.value);
+        let news = self
+            .wanted
+            .iter()
+            .filter(|wanted| wanted.take_up(|profile, rule| traces.show_name_for(profile, rule)));
         news.count() > 0
     }
 
@@ -233,7 +240,8 @@ impl Desk {
         // A mark that cannot be read lets nothing go that would otherwise stay.
         let marks = self.marks.read(&engine.host.identity);
         let marks_fault = marks.as_ref().err().map(ToString::to_string);
-        systems.retain(|system| system.has_trace || engine.shows(&system.facts.profile));
+        let traces = self.traces.within(&engine.rows.value);
+        systems.retain(|system| system.has_trace || traces.show(&system.facts.profile));
         // Without an engine there is nothing that a store could be wrong about.
         if engine.endpoint.is_some() {
             for SystemReading { facts, .. } in &mut systems {
@@ -247,8 +255,8 @@ impl Desk {
             images: engine.images.clone(),
             paths: engine.paths.clone(),
             others: Arc::clone(&self.others),
-            neighbours: Arc::new(Neighbours::of(&engine.rows.value)),
-            systems: kept.map(|system| without_idle_rules(&system.facts, engine)).collect(),
+            neighbours: traces.neighbours(),
+            systems: kept.map(|system| without_idle_rules(&system.facts, traces)).collect(),
             drains: marks.unwrap_or_default(),
             marks_fault,
             recalled: Recalled::default(),
@@ -260,7 +268,7 @@ impl Desk {
 }
 
 /// Leaves out places where nothing is, and where nothing need be: no container's sessions would be there.
-fn without_idle_rules(system: &SystemFacts, engine: &EngineFacts) -> SystemFacts {
+fn without_idle_rules(system: &SystemFacts, traces: &mut Traces) -> SystemFacts {
     let mut system = system.clone();
     let profile = Arc::clone(&system.profile);
     system.stores.retain(|store| {
@@ -268,7 +276,7 @@ fn without_idle_rules(system: &SystemFacts, engine: &EngineFacts) -> SystemFacts
         store.exists
             || store.sessions.at.is_some()
             || rule.serves.is_empty()
-            || engine.shows_name(&profile, |name| rule.serves(name))
+            || traces.show_name_for(&profile, store.rule)
     });
     system
 }

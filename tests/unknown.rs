@@ -135,7 +135,7 @@ fn where_processes_live_only_an_inspect_shows_that_no_command_runs(
 
 #[test]
 fn a_row_that_cannot_be_read_costs_itself_and_not_its_neighbours() {
-    let labels = Some((*sandbox("bad").container.labels).clone());
+    let labels = Some(sandbox("bad").container.labels);
     let facts = Facts::native()
         .container(sandbox("neighbour"))
         .unreadable_row(UnreadableRow { labels, ..unreadable("bad") })
@@ -148,7 +148,7 @@ fn a_row_that_cannot_be_read_costs_itself_and_not_its_neighbours() {
 
 #[test]
 fn a_foreign_row_that_cannot_be_read_is_not_shown() {
-    let labels = Some((*bare("theirs").container.labels).clone());
+    let labels = Some(bare("theirs").container.labels);
     let facts = Facts::native().unreadable_row(UnreadableRow { labels, ..unreadable("theirs") });
     assert_eq!(facts.verdicts().containers, []);
 }

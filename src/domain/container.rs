@@ -1,11 +1,12 @@
 //! Containers: facts from the engine, never from a name alone.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+
+use super::labels::Labels;
 
 /// The identity of a container: the full 64-hex id. Names and short ids are never identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,7 +182,7 @@ pub struct Container {
     /// The id of the image it was made from.
     pub image_id: String,
     /// Labels, the image's own included.
-    pub labels: Arc<BTreeMap<String, String>>,
+    pub labels: Labels,
     /// What it is doing.
     pub state: ContainerState,
     /// When it was made.
@@ -197,7 +198,7 @@ impl Container {
     /// hold all of it twice.
     pub fn share(&mut self, known: &Self) {
         if self.labels == known.labels {
-            self.labels = Arc::clone(&known.labels);
+            self.labels = known.labels.clone();
         }
         if self.mounts == known.mounts {
             self.mounts = Arc::clone(&known.mounts);
@@ -240,7 +241,7 @@ pub struct UnreadableRow {
     /// The name, if readable.
     pub name: Option<String>,
     /// The labels, if readable; without them nobody can tell whose container it is.
-    pub labels: Option<BTreeMap<String, String>>,
+    pub labels: Option<Labels>,
     /// What was wrong with it.
     pub problem: String,
 }
@@ -251,5 +252,5 @@ pub enum Row {
     /// A container.
     Container(Arc<Container>),
     /// A row that could not be read.
-    Unreadable(UnreadableRow),
+    Unreadable(Box<UnreadableRow>),
 }

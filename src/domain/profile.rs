@@ -18,6 +18,7 @@ use regex_lite::Regex;
 use serde::{Serialize, Serializer};
 
 use super::container::{Container, ContainerState, Processes};
+use super::labels::Labels;
 use super::session::{LiveRule, Session};
 use super::span::parse_span;
 use super::template::{Field, Template};
@@ -111,7 +112,7 @@ impl Undecidable {
 const ANY_VALUE: &str = "*";
 
 /// Whether all of the wanted labels are there, each with its value.
-fn has_labels(wanted: &BTreeMap<String, String>, labels: &BTreeMap<String, String>) -> bool {
+fn has_labels(wanted: &BTreeMap<String, String>, labels: &Labels) -> bool {
     wanted
         .iter()
         .all(|(key, value)| labels.get(key).is_some_and(|found| found == value || value == ANY_VALUE))
@@ -276,7 +277,7 @@ pub const STORE_PLACEHOLDERS: &[&str] = &["store."];
 
 impl Profile {
     /// Whether labels alone make it this system's; all that can be asked of a row that is not readable whole.
-    pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches_labels(&self, labels: &Labels) -> bool {
         has_labels(&self.recognition.labels, labels)
     }
 
@@ -313,8 +314,8 @@ impl Profile {
     /// Whether the container outlives its sessions: its label, its mounts, else the profile's rule.
     /// A label that cannot be read is an error: its author meant something.
     pub fn persistence_of(&self, container: &Container) -> Result<bool, String> {
-        match self.persistence.label.as_ref().and_then(|key| container.labels.get_key_value(key)) {
-            Some((key, text)) => match text.as_str() {
+        match self.persistence.label.as_ref().and_then(|key| Some((key, container.labels.get(key)?))) {
+            Some((key, text)) => match text {
                 "true" => Ok(true),
                 "false" => Ok(false),
                 _ => Err(format!("label {key}: `{text}` is neither `true` nor `false`")),
@@ -334,7 +335,7 @@ impl Profile {
         of_store: Option<Duration>,
         fallback: Duration,
     ) -> Result<Duration, String> {
-        match self.lifetime.label.as_ref().and_then(|key| container.labels.get_key_value(key)) {
+        match self.lifetime.label.as_ref().and_then(|key| Some((key, container.labels.get(key)?))) {
             Some((key, text)) => parse_span(text).map_err(|bad| format!("label {key}: {bad}")),
             None => Ok(of_store.or(self.lifetime.default).unwrap_or(fallback)),
         }
@@ -385,7 +386,7 @@ impl<'a> Recognised<'a> {
             Field::ShortId => Some(container.id.short()),
             Field::Name => Some(&container.name),
             Field::Image => Some(container.image_reference()),
-            Field::Label(key) => container.labels.get(key).map(String::as_str),
+            Field::Label(key) => container.labels.get(key),
             Field::NameCapture(key) => {
                 self.captures.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::container::{ContainerId, Row};
+use super::labels::Labels;
 use super::profile::Profile;
 use super::recovery::Recalled;
 use super::session::Session;
@@ -203,7 +204,7 @@ pub struct Images {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageFact {
     /// Its labels, which every container made from it inherits.
-    Labels(BTreeMap<String, String>),
+    Labels(Labels),
     /// The engine no longer has it.
     Gone,
     /// The engine did not say.

@@ -4,12 +4,12 @@
 mod list;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::fault::EngineFault;
+use crate::domain::Labels;
 use crate::domain::container::{
     Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Processes,
 };
@@ -108,7 +108,7 @@ struct RawState {
 struct RawConfig {
     #[serde(default)]
     image: String,
-    labels: Option<BTreeMap<String, String>>,
+    labels: Option<Labels>,
 }
 
 #[derive(Deserialize)]
@@ -153,7 +153,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         name: raw.name.strip_prefix('/').unwrap_or(&raw.name).to_owned(),
         image: raw.config.image,
         image_id: raw.image,
-        labels: Arc::new(raw.config.labels.unwrap_or_default()),
+        labels: raw.config.labels.unwrap_or_default(),
         state: ContainerState::parse(&raw.state.status),
         created_at,
         mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
@@ -184,7 +184,7 @@ pub(super) fn exec_runs(body: &[u8]) -> Result<bool, EngineFault> {
 }
 
 /// Reads `GET /images/{reference}/json`: the id, and the labels that containers inherit.
-pub(super) fn image(body: &[u8]) -> Result<(String, BTreeMap<String, String>), EngineFault> {
+pub(super) fn image(body: &[u8]) -> Result<(String, Labels), EngineFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct RawImage {
@@ -194,7 +194,7 @@ pub(super) fn image(body: &[u8]) -> Result<(String, BTreeMap<String, String>), E
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct RawImageConfig {
-        labels: Option<BTreeMap<String, String>>,
+        labels: Option<Labels>,
     }
     let raw: RawImage = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
     Ok((raw.id, raw.config.and_then(|config| config.labels).unwrap_or_default()))
@@ -238,6 +238,8 @@ mod random_input;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::domain::container::Row;
 
@@ -312,7 +314,7 @@ mod tests {
         };
         assert!(Arc::ptr_eq(a, a_again));
         assert_eq!(b_again.state, ContainerState::Paused);
-        assert!(Arc::ptr_eq(&b.labels, &b_again.labels));
+        assert!(b.labels.are_shared_with(&b_again.labels));
     }
 
     #[test]
@@ -342,7 +344,7 @@ mod tests {
         let rows = listed(&[good('a').replace("1700000000", "null")]);
         let Row::Unreadable(row) = &rows[0] else { panic!("{rows:?}") };
         assert_eq!(row.name.as_deref(), Some("box-a"));
-        assert_eq!(row.labels.as_ref().unwrap()["a"], "b");
+        assert_eq!(row.labels.as_ref().unwrap().get("a"), Some("b"));
         assert!(row.id.is_some());
     }
 

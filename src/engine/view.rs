@@ -10,7 +10,7 @@ pub use document::lines as document_lines;
 pub use logs::LogLine;
 pub use usage::Usage;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use super::decode;
 use super::endpoint::{Attempt, Endpoint};
 use super::fault::EngineFault;
 use super::transport::{Access, Transport};
+use crate::domain::Labels;
 use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row};
 use crate::domain::recovery::{Departure, Happening};
 
@@ -249,10 +250,7 @@ impl EngineView {
     }
 
     /// The id and labels of the image that a reference or id names; `None` when it names nothing.
-    pub async fn image(
-        &self,
-        reference: &str,
-    ) -> Result<Option<(String, BTreeMap<String, String>)>, EngineFault> {
+    pub async fn image(&self, reference: &str) -> Result<Option<(String, Labels)>, EngineFault> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@+".contains(&byte);
         if reference.is_empty() || !reference.bytes().all(plain) || reference.contains("..") {
             return Err(EngineFault::Unintelligible("the image reference is not one".to_owned()));

@@ -1,6 +1,5 @@
 //! What clients may know of the engine's documents: no secrets, and no containers that are not theirs to see.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,6 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Gate;
+use crate::domain::Labels;
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::engine::decode;
@@ -104,19 +104,16 @@ impl<'a> Documents<'a> {
 fn subject(event: &Value) -> Option<Container> {
     let actor = event.get("Actor")?;
     let attributes = actor.get("Attributes")?.as_object()?;
-    let labels: BTreeMap<String, String> = attributes
-        .iter()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect();
+    let labels: Labels = attributes.iter().filter_map(|(key, value)| Some((key, value.as_str()?))).collect();
     Some(Container {
         id: ContainerId::parse(actor.get("ID")?.as_str()?)?,
-        name: labels.get("name").cloned().unwrap_or_default(),
-        image: labels.get("image").cloned().unwrap_or_default(),
+        name: labels.get("name").unwrap_or_default().to_owned(),
+        image: labels.get("image").unwrap_or_default().to_owned(),
         image_id: String::new(),
         state: ContainerState::parse("running"),
         created_at: Timestamp::UNIX_EPOCH,
         mounts: Arc::default(),
-        labels: Arc::new(labels),
+        labels,
         inspected: Inspected::NotNeeded,
     })
 }

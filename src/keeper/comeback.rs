@@ -366,7 +366,7 @@ impl Comeback<'_> {
         };
         let (host, old, keep) = (self.host.to_owned(), gone.container.id.clone(), self.policy.recovery.keep);
         let written = self.journal.perform(move |state| {
-            state.record_specs(&host, Timestamp::now(), keep, std::slice::from_ref(&record))?;
+            state.record_specs(&host, Timestamp::now(), keep, std::slice::from_ref(&record), &[])?;
             state.forget_spec(&host, &old)
         });
         written.await.err().map(|fault| format!(" (it could not be recorded: {fault})")).unwrap_or_default()

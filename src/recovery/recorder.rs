@@ -19,8 +19,10 @@ use crate::state::{Kept, SpecRecord, State, StateFault};
 const AT_ONCE: usize = 8;
 /// More than these are recorded with the next look.
 const MOST_AT_A_TIME: usize = 200;
-/// That a container was seen is written down this often.
-const SEEN_AGAIN: Duration = Duration::from_mins(1);
+/// What could not be recorded is tried again after this long.
+const TRIED_AGAIN: Duration = Duration::from_secs(10);
+/// That a container is still seen is written down this often.
+const SEEN_AGAIN: Duration = Duration::from_mins(5);
 
 /// Records what it has not recorded yet.
 #[derive(Debug)]
@@ -30,11 +32,13 @@ pub struct Recorder {
     /// What is recorded, under which name.
     recorded: Option<HashMap<ContainerId, String>>,
     told: HashMap<ContainerId, Departure>,
+    /// The list that was looked through last, and when to do so again although it is the same: what could not be
+    /// recorded, or was too much at a time, is tried again.
+    rows: Option<(Arc<Vec<Row>>, Option<Instant>)>,
     seen: Option<Instant>,
 }
 
 /// A container that may be recorded.
-#[derive(Clone)]
 struct Recordable {
     container: Arc<Container>,
     system: SystemName,
@@ -45,7 +49,7 @@ struct Recordable {
 impl Recorder {
     /// A recorder that writes to the state in `folder`, and forgets what was last seen longer ago than the policy says.
     pub fn new(folder: PathBuf, policy: Policy) -> Self {
-        Self { folder, policy, recorded: None, told: HashMap::new(), seen: None }
+        Self { folder, policy, recorded: None, told: HashMap::new(), rows: None, seen: None }
     }
 
     /// Records what this snapshot shows for the first time, and what has gone.
@@ -54,37 +58,63 @@ impl Recorder {
         if !usable {
             return Ok(());
         }
-        let host = snapshot.host.identity.clone();
-        if self.recorded.is_none() {
-            let known = State::open_to_read(&self.folder)?.map(|state| state.recorded(&host)).transpose()?;
-            self.recorded = Some(known.unwrap_or_default());
+        let rows = &snapshot.engine.value;
+        let known = self.rows.as_ref().is_some_and(|(known, until)| {
+            Arc::ptr_eq(known, rows) && until.is_none_or(|until| Instant::now() < until)
+        });
+        let again = self.seen.is_none_or(|seen| seen.elapsed() > SEEN_AGAIN);
+        let mut news = News { departures: self.departures(snapshot), ..News::default() };
+        if !known || again {
+            let host = &snapshot.host.identity;
+            if self.recorded.is_none() {
+                let state = State::open_to_read(&self.folder)?;
+                self.recorded = state.map(|state| state.recorded(host)).transpose()?;
+            }
+            let recorded = self.recorded.get_or_insert_default();
+            let (old, new): (Vec<_>, Vec<_>) = recordable(snapshot, &self.policy, None)
+                .into_iter()
+                .partition(|it| recorded.get(&it.container.id) == Some(&it.container.name));
+            let wanted = new.len();
+            news.records = ask(engine, new.into_iter().take(MOST_AT_A_TIME)).await;
+            for record in &news.records {
+                recorded.insert(record.container.id.clone(), record.container.name.clone());
+            }
+            let until = (news.records.len() < wanted).then(|| Instant::now() + TRIED_AGAIN);
+            self.rows = Some((Arc::clone(rows), until));
+            if again {
+                self.seen = Some(Instant::now());
+                news.seen = old.into_iter().map(|it| it.container.id.clone()).collect();
+            }
         }
-        let recorded = self.recorded.get_or_insert_default();
-        let all = recordable(snapshot, &self.policy, None);
-        let is_new = |it: &&Recordable| recorded.get(&it.container.id) != Some(&it.container.name);
-        let new: Vec<Recordable> = all.iter().filter(is_new).take(MOST_AT_A_TIME).cloned().collect();
-        let mut records = ask(engine, new).await;
-        for record in &records {
-            recorded.insert(record.container.id.clone(), record.container.name.clone());
+        if news.is_empty() {
+            return Ok(());
         }
-        if self.seen.is_none_or(|seen| seen.elapsed() > SEEN_AGAIN) {
-            self.seen = Some(Instant::now());
-            let new: HashSet<ContainerId> =
-                records.iter().map(|record| record.container.id.clone()).collect();
-            let again = all.iter().filter(|it| recorded.contains_key(&it.container.id));
-            records.extend(again.filter(|it| !new.contains(&it.container.id)).map(seen));
-        }
-        let went = snapshot.recalled.gone.iter().filter_map(|gone| {
+        self.told.extend(news.departures.iter().cloned());
+        write(&self.folder, snapshot, &self.policy, news).await
+    }
+
+    /// How something went, where that is not written down yet.
+    fn departures(&self, snapshot: &Snapshot) -> Vec<(ContainerId, Departure)> {
+        let gone = snapshot.recalled.gone.iter().filter_map(|gone| {
             let (id, departure) = (&gone.container.id, gone.departure.as_ref()?);
             (self.told.get(id) != Some(departure)).then(|| (id.clone(), departure.clone()))
         });
-        let went: Vec<_> = went.collect();
-        if records.is_empty() && went.is_empty() {
-            return Ok(());
-        }
-        self.told.extend(went.iter().cloned());
-        let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
-        write(self.folder.clone(), host, seen_at, self.policy.recovery.keep, records, went).await
+        gone.collect()
+    }
+}
+
+/// What is to be written down.
+#[derive(Debug, Default)]
+struct News {
+    records: Vec<SpecRecord>,
+    /// What is recorded and still here.
+    seen: Vec<ContainerId>,
+    departures: Vec<(ContainerId, Departure)>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.seen.is_empty() && self.departures.is_empty()
     }
 }
 
@@ -105,23 +135,17 @@ pub(crate) async fn record(
     if records.is_empty() {
         return Ok(());
     }
-    let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
-    write(folder.to_owned(), host.clone(), seen_at, policy.recovery.keep, records, Vec::new()).await
+    write(folder, snapshot, policy, News { records, ..News::default() }).await
 }
 
-async fn write(
-    folder: PathBuf,
-    host: String,
-    seen_at: Timestamp,
-    keep: Duration,
-    records: Vec<SpecRecord>,
-    went: Vec<(ContainerId, Departure)>,
-) -> Result<(), StateFault> {
+async fn write(folder: &Path, snapshot: &Snapshot, policy: &Policy, news: News) -> Result<(), StateFault> {
+    let (folder, host, keep) = (folder.to_owned(), snapshot.host.identity.clone(), policy.recovery.keep);
+    let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
     let place = folder.display().to_string();
     let written = tokio::task::spawn_blocking(move || {
         let mut state = State::open(&folder)?;
-        state.record_specs(&host, seen_at, keep, &records)?;
-        state.set_departures(&host, &went)
+        state.record_specs(&host, seen_at, keep, &news.records, &news.seen)?;
+        state.set_departures(&host, &news.departures)
     });
     written.await.unwrap_or_else(|_| {
         Err(StateFault::Database { path: place, why: "a bug in sandkeeper ended the write".to_owned() })
@@ -164,7 +188,7 @@ fn recordable(
 }
 
 /// Asks the engine how they are made. What goes meanwhile, or cannot be asked, is left out.
-async fn ask(engine: &EngineView, wanted: Vec<Recordable>) -> Vec<SpecRecord> {
+async fn ask(engine: &EngineView, wanted: impl IntoIterator<Item = Recordable>) -> Vec<SpecRecord> {
     let answers = wanted.into_iter().map(|it| {
         let engine = engine.clone();
         async move {

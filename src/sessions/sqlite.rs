@@ -216,6 +216,8 @@ fn query(open: &mut Open, queries: &[Query], rows: usize) -> Result<Answer, Stor
     let sessions = read_rows(&mut statement, query, rows, Known::new(&open.known))?;
     drop(statement);
     transaction.commit().map_err(|error| explain(&error))?;
+    // Its pages are not needed again until it changes, and then they are others. What cannot be given back is kept.
+    let _ = open.connection.release_memory();
     let answer = Answer { sessions: Arc::new(sessions), variant: query.name.clone() };
     open.known = Arc::clone(&answer.sessions);
     open.last = (!depends_on_time).then(|| (version, answer.clone()));

@@ -1,7 +1,7 @@
 //! Specs: how containers were made, so that they can be made again. A spec holds the container's environment, and with it
 //! secrets: it is read by the keeper right before a container is made from it, and by nobody else.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{State, StateFault};
 use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Mount};
 use crate::domain::recovery::{Departure, Lineage, Remembered, Tries};
-use crate::domain::{Recalled, SystemName};
+use crate::domain::{Labels, Recalled, SystemName};
 
 /// The intent of whoever brings something back without being asked.
 const HEAL: &str = "heal";
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Kept {
 struct Facts {
     image: String,
     image_id: String,
-    labels: BTreeMap<String, String>,
+    labels: Labels,
     mounts: Vec<(String, String, String)>,
     created_at: Timestamp,
 }
@@ -81,7 +81,7 @@ impl Facts {
         Self {
             image: container.image_reference().to_owned(),
             image_id: container.image_id.clone(),
-            labels: (*container.labels).clone(),
+            labels: container.labels.clone(),
             mounts: mounts
                 .map(|mount| (mount.kind.clone(), mount.source.clone(), mount.target.clone()))
                 .collect(),
@@ -96,7 +96,7 @@ impl Facts {
             name,
             image: self.image,
             image_id: self.image_id,
-            labels: Arc::new(self.labels),
+            labels: self.labels,
             state: ContainerState::Exited,
             created_at: self.created_at,
             mounts: mounts.map(|(kind, source, target)| Mount { kind, source, target }).collect(),
@@ -106,20 +106,24 @@ impl Facts {
 }
 
 impl State {
-    /// Writes down how containers looked and were made when they were seen, and forgets what was last seen too long before
-    /// that. What was removed since they were seen stays removed.
+    /// Writes down how containers looked and were made when they were seen, and that others are still here; forgets what was
+    /// last seen too long before that. What was removed since they were seen stays removed.
     pub fn record_specs(
         &mut self,
         host: &str,
         at: Timestamp,
         keep: Duration,
         records: &[SpecRecord],
+        still_here: &[ContainerId],
     ) -> Result<(), StateFault> {
         let mut write = || -> rusqlite::Result<()> {
             let transaction =
                 self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             for record in records {
                 write_spec(&transaction, host, at, record)?;
+            }
+            for id in still_here {
+                see_again(&transaction, host, at, id)?;
             }
             let oldest = at.saturating_sub(keep).map_or(i64::MIN, Timestamp::as_microsecond);
             transaction.execute("DELETE FROM specs WHERE seen_at < ?1", [oldest])?;
@@ -261,6 +265,17 @@ fn write_spec(
             record.spec.as_ref().map(Kept::reveal),
             at.as_microsecond(),
         ])?;
+    Ok(())
+}
+
+fn see_again(connection: &Connection, host: &str, at: Timestamp, id: &ContainerId) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE specs SET seen_at = max(seen_at, ?3), departure = NULL, \
+             removed_at = CASE WHEN removed_at >= ?3 THEN removed_at END, \
+             removed_by = CASE WHEN removed_at >= ?3 THEN removed_by END WHERE host = ?1 AND container = ?2",
+        )?
+        .execute(params![host, id.as_str(), at.as_microsecond()])?;
     Ok(())
 }
 

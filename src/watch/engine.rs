@@ -60,24 +60,6 @@ impl EngineFacts {
             self.departures.insert(id, departure);
         }
     }
-
-    /// Whether a container of this system whose name fits is on the engine.
-    pub(super) fn shows_name(&self, profile: &Profile, fits: impl Fn(&str) -> bool) -> bool {
-        self.rows.value.iter().any(|row| match row {
-            Row::Container(container) => {
-                fits(&container.name) && !matches!(profile.recognise(container), Match::Foreign)
-            }
-            Row::Unreadable(_) => false,
-        })
-    }
-
-    /// Whether a container of this system is, or may be, on the engine.
-    pub(super) fn shows(&self, profile: &Profile) -> bool {
-        self.rows.value.iter().any(|row| match row {
-            Row::Container(container) => !matches!(profile.recognise(container), Match::Foreign),
-            Row::Unreadable(row) => row.labels.as_ref().is_some_and(|labels| profile.matches_labels(labels)),
-        })
-    }
 }
 
 #[derive(Debug)]
@@ -127,7 +109,10 @@ impl EngineWatcher {
         let deadline = Instant::now() + self.budget;
         match self.look(deadline).await {
             Ok((rows, images, paths)) => {
-                self.facts.rows = Reading::good(rows, Timestamp::now());
+                // Whoever has looked at the same list before need not do so again.
+                let value = &self.facts.rows.value;
+                let value = if rows == **value { Arc::clone(value) } else { Arc::new(rows) };
+                self.facts.rows = Reading { value, at: Some(Timestamp::now()), fault: None };
                 self.facts.images = images;
                 self.facts.paths = paths;
             }

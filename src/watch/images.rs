@@ -1,14 +1,14 @@
 //! What images say about containers: the labels they hand down, and which image a tag names now. Cached, for an
 //! image never changes and a tag seldom does.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 
 use super::engine::remaining;
-use crate::domain::Container;
 use crate::domain::snapshot::{ImageFact, Images, TagFact};
+use crate::domain::{Container, Labels};
 use crate::engine::EngineView;
 
 /// Tags are asked for again after this long even if no event spoke of them.
@@ -17,7 +17,7 @@ const QUESTIONS_AT_ONCE: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct ImageCache {
-    labels: HashMap<String, BTreeMap<String, String>>,
+    labels: HashMap<String, Labels>,
     tags: HashMap<String, (Instant, TagFact)>,
 }
 
@@ -83,7 +83,7 @@ impl ImageCache {
     }
 }
 
-type Answer = Result<Option<(String, BTreeMap<String, String>)>, String>;
+type Answer = Result<Option<(String, Labels)>, String>;
 
 async fn ask(engine: &EngineView, deadline: Instant, names: Vec<String>) -> Vec<(String, Answer)> {
     let questions = names.into_iter().map(|name| {

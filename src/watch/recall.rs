@@ -68,8 +68,7 @@ impl Recall {
         if snapshot.engine.fault.is_none() && snapshot.engine.at.is_some() {
             self.compare(snapshot);
         }
-        let present: HashSet<&ContainerId> = snapshot.engine.value.iter().filter_map(id_of).collect();
-        let mut recalled = self.recorded(snapshot, &present);
+        let mut recalled = self.recorded(snapshot);
         let mut known = HashSet::new();
         for remembered in &mut recalled.gone {
             let id = remembered.container.id.clone();
@@ -85,16 +84,16 @@ impl Recall {
         });
         recalled.gone.extend(unrecorded);
         recalled.gone.sort_by(|a, b| a.container.id.cmp(&b.container.id));
-        recalled.departures = departures
-            .iter()
-            .filter(|(id, _)| present.contains(id))
-            .map(|(id, departure)| (id.clone(), departure.clone()))
-            .collect();
+        if !departures.is_empty() {
+            let present = ids(snapshot);
+            let of_present = departures.iter().filter(|(id, _)| present.contains(id));
+            recalled.departures = of_present.map(|(id, departure)| (id.clone(), departure.clone())).collect();
+        }
         recalled
     }
 
     /// What our own state remembers beside what is here.
-    fn recorded(&mut self, snapshot: &Snapshot, present: &HashSet<&ContainerId>) -> Recalled {
+    fn recorded(&mut self, snapshot: &Snapshot) -> Recalled {
         // Looked at before it is read: what is written meanwhile then looks new the next time.
         let (host, rows) = (&snapshot.host.identity, &snapshot.engine.value);
         let glance = State::glance(&self.folder);
@@ -106,8 +105,9 @@ impl Recall {
         {
             return known.recalled.clone();
         }
+        let present = ids(snapshot);
         let state = State::open_to_read(&self.folder);
-        let recalled = match state.and_then(|state| state.map(|it| it.recalled(host, present)).transpose()) {
+        let recalled = match state.and_then(|state| state.map(|it| it.recalled(host, &present)).transpose()) {
             Ok(recalled) => recalled.unwrap_or_default(),
             Err(fault) => {
                 // What was put aside stays so; and it is read again with the next look.
@@ -159,6 +159,11 @@ impl Recall {
             !listed.contains(id) && Timestamp::now().duration_since(gone.seen_at) < KEPT_FOR
         });
     }
+}
+
+/// What is here.
+fn ids(snapshot: &Snapshot) -> HashSet<&ContainerId> {
+    snapshot.engine.value.iter().filter_map(id_of).collect()
 }
 
 fn id_of(row: &Row) -> Option<&ContainerId> {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::WatchedSystem;
 use crate::domain::Profile;
-use crate::domain::profile::{StoreKind, StoreRule};
+use crate::domain::profile::StoreKind;
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
@@ -37,13 +37,13 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Takes up every rule for which `shows` holds; says whether one of them is new.
-    pub(super) fn take_up(&self, shows: impl Fn(&Profile, &StoreRule) -> bool) -> bool {
-        let rules = self.profile.stores.iter().zip(&self.rules);
-        let news = rules.filter(|(rule, wanted)| {
+    pub(super) fn take_up(&self, mut shows: impl FnMut(&Profile, usize) -> bool) -> bool {
+        let rules = self.profile.stores.iter().zip(&self.rules).enumerate();
+        let news = rules.filter(|(number, (rule, wanted))| {
             let is_application = matches!(rule.kind, StoreKind::Http(_));
-            is_application && !wanted.load(Ordering::Relaxed) && shows(&self.profile, rule)
+            is_application && !wanted.load(Ordering::Relaxed) && shows(&self.profile, *number)
         });
-        news.map(|(_, wanted)| wanted.store(true, Ordering::Relaxed)).count() > 0
+        news.map(|(_, (_, wanted))| wanted.store(true, Ordering::Relaxed)).count() > 0
     }
 
     fn rules(&self) -> Vec<usize> {

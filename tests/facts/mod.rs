@@ -20,8 +20,8 @@ use sandkeeper::domain::plan::Item;
 use sandkeeper::domain::snapshot::{DrainMark, ImageFact, Reading, StoreFacts, SystemFacts, TagFact};
 use sandkeeper::domain::span::parse_span;
 use sandkeeper::domain::{
-    Container, ContainerId, Intent, Plan, Policy, Profile, Snapshot, Status, Verdict, Verdicts, classify,
-    plan,
+    Container, ContainerId, Intent, Labels, Plan, Policy, Profile, Snapshot, Status, Verdict, Verdicts,
+    classify, plan,
 };
 
 use profiles::{native, parachute_like};
@@ -71,7 +71,7 @@ impl Facts {
     /// A host that answers, with nothing on it and no system looked for.
     pub(crate) fn new() -> Self {
         let mut snapshot = Snapshot { engine: Reading::good(Vec::new(), NOW), ..Snapshot::default() };
-        snapshot.images.by_id.insert(IMAGE.1.to_owned(), ImageFact::Labels(BTreeMap::new()));
+        snapshot.images.by_id.insert(IMAGE.1.to_owned(), ImageFact::Labels(Labels::default()));
         snapshot.images.by_reference.insert(IMAGE.0.to_owned(), TagFact::Names(IMAGE.1.to_owned()));
         Self { snapshot, policy: Policy::default(), now: NOW }
     }
@@ -169,7 +169,7 @@ impl Facts {
 
     /// One more row that could not be read whole.
     pub(crate) fn unreadable_row(self, row: UnreadableRow) -> Self {
-        self.row(Row::Unreadable(row))
+        self.row(Row::Unreadable(Box::new(row)))
     }
 
     fn row(mut self, row: Row) -> Self {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sandkeeper::domain::container::{Inspected, Inspection, Mount};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::snapshot::{ImageFact, TagFact};
-use sandkeeper::domain::{Container, ContainerState, Session};
+use sandkeeper::domain::{Container, ContainerState, Labels, Session};
 
 use super::{IMAGE, ago, id_of};
 
@@ -42,7 +42,7 @@ pub(crate) fn bare(name: &str) -> Sandbox {
         name: name.to_owned(),
         image: IMAGE.0.to_owned(),
         image_id: IMAGE.1.to_owned(),
-        labels: Arc::default(),
+        labels: Labels::default(),
         state: ContainerState::Running,
         created_at: ago("2h"),
         mounts: Arc::default(),
@@ -53,7 +53,7 @@ pub(crate) fn bare(name: &str) -> Sandbox {
 
 impl Sandbox {
     pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
-        Arc::make_mut(&mut self.container.labels).insert(key.to_owned(), value.to_owned());
+        self.container.labels = self.container.labels.iter().chain([(key, value)]).collect();
         self
     }
 

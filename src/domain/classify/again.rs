@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::aside;
 use super::claims::names_present;
-use super::hash::{QuickMap, QuickSet, Seeded};
+use super::hash::{QuickSet, Seeded};
 use super::judge_all;
 use crate::domain::container::{Container, Row};
 use crate::domain::policy::Policy;
@@ -43,7 +43,8 @@ struct IndexedSystem {
 #[derive(Debug, Default)]
 struct SessionIndex {
     hasher: Seeded,
-    places: QuickMap<u64, Vec<usize>>,
+    /// Sorted by hash.
+    places: Vec<(u64, usize)>,
 }
 
 impl Surroundings {
@@ -154,8 +155,7 @@ impl IndexedSystem {
         };
         let stores = self.facts.stores.iter().zip(&self.sessions);
         let stores = stores.map(|(store, index)| {
-            let mut places: Vec<usize> =
-                keys.iter().flat_map(|(link, key)| index.get(*link, key)).copied().collect();
+            let mut places: Vec<usize> = keys.iter().flat_map(|(link, key)| index.get(*link, key)).collect();
             places.sort_unstable();
             places.dedup();
             let sessions = places.into_iter().map(|place| Arc::clone(&store.sessions.value[place])).collect();
@@ -176,14 +176,17 @@ impl SessionIndex {
             for (link, rule) in profile.links.iter().enumerate() {
                 if let Some(key) = fill_from_session(&rule.session, session, &store.captures) {
                     let hash = index.hasher.hash_one((link, key.as_ref()));
-                    index.places.entry(hash).or_default().push(place);
+                    index.places.push((hash, place));
                 }
             }
         }
+        index.places.sort_unstable();
         index
     }
 
-    fn get(&self, link: usize, key: &str) -> &[usize] {
-        self.places.get(&self.hasher.hash_one((link, key))).map_or(&[], Vec::as_slice)
+    fn get(&self, link: usize, key: &str) -> impl Iterator<Item = usize> {
+        let wanted = self.hasher.hash_one((link, key));
+        let start = self.places.partition_point(|(hash, _)| *hash < wanted);
+        self.places[start..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, place)| *place)
     }
 }

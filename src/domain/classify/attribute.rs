@@ -2,11 +2,12 @@
 //! such doubt is found here, before anything else is asked.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::domain::container::{Container, ContainerId, Row, UnreadableRow};
 use crate::domain::evidence::Evidence;
+use crate::domain::labels::Labels;
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, Recognised, SystemName};
 use crate::domain::recovery::put_aside;
@@ -135,15 +136,14 @@ fn labels_from_image(profile: &Profile, container: &Container, images: &Images) 
 }
 
 /// A label that is to tell installations apart tells nothing if it comes from the image: two of them may use it.
-fn inherited_instance(
-    profile: &Profile,
-    container: &Container,
-    inherited: &BTreeMap<String, String>,
-) -> Option<String> {
+fn inherited_instance(profile: &Profile, container: &Container, inherited: &Labels) -> Option<String> {
     let placeholders = profile.instance.iter().flat_map(Template::placeholders);
     let (key, value) = placeholders
-        .filter_map(|placeholder| inherited.get_key_value(placeholder.strip_prefix("label.")?))
-        .find(|(key, value)| container.labels.get(*key) == Some(value))?;
+        .filter_map(|placeholder| {
+            let key = placeholder.strip_prefix("label.")?;
+            Some((key, inherited.get(key)?))
+        })
+        .find(|(key, value)| container.labels.get(key) == Some(value))?;
     Some(format!("{key}={value}"))
 }
 
@@ -162,7 +162,7 @@ fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &
     });
     present.extend(unreadable.filter_map(|labels| {
         template.fill(|field| match field {
-            Field::Label(key) => labels.get(key).map(String::as_str),
+            Field::Label(key) => labels.get(key),
             _ => None,
         })
     }));

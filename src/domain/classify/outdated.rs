@@ -93,7 +93,7 @@ impl CurrentConfig {
 
 /// The container's own hash; an empty label is none.
 fn hash_of<'a>(rule: &HashRule, container: &'a Container) -> Option<&'a str> {
-    container.labels.get(&rule.label).map(String::as_str).filter(|hash| !hash.is_empty())
+    container.labels.get(&rule.label).filter(|hash| !hash.is_empty())
 }
 
 /// A tag that names nothing any more, or could not be asked for, is no evidence that it names another image.

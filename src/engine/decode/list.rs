@@ -1,6 +1,6 @@
 //! The list of containers, read while it arrives. One row that cannot be read costs that row.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{RawMount, name_of};
+use crate::domain::Labels;
 use crate::domain::container::{
     Container, ContainerId, ContainerState, Inspected, Mount, Row, UnreadableRow,
 };
@@ -27,7 +28,7 @@ struct ListRow {
     image: String,
     #[serde(rename = "ImageID", default)]
     image_id: String,
-    labels: Option<BTreeMap<String, String>>,
+    labels: Option<Labels>,
     state: Option<String>,
     created: i64,
     mounts: Option<Vec<RawMount>>,
@@ -118,18 +119,18 @@ pub(crate) fn row(json: &str) -> Row {
             name,
             image: raw.image,
             image_id: raw.image_id,
-            labels: Arc::new(labels),
+            labels,
             state: ContainerState::parse(raw.state.as_deref().unwrap_or_default()),
             created_at,
             mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
             inspected: Inspected::NotNeeded,
         })),
-        (id, _, problem) => Row::Unreadable(UnreadableRow {
+        (id, _, problem) => Row::Unreadable(Box::new(UnreadableRow {
             id,
             name: (!name.is_empty()).then_some(name),
             labels: Some(labels),
             problem: problem.unwrap_or_else(|| "its time of creation is out of range".to_owned()),
-        }),
+        })),
     }
 }
 
@@ -142,20 +143,20 @@ fn salvage(json: &str, problem: &str) -> Row {
         });
     let name = name_of(&names);
     let labels = match value.get("Labels") {
-        Some(Value::Null) => Some(BTreeMap::new()),
+        Some(Value::Null) => Some(Labels::default()),
         Some(Value::Object(labels)) => labels
             .iter()
-            .map(|(key, value)| value.as_str().map(|value| (key.clone(), value.to_owned())))
-            .collect::<Option<BTreeMap<_, _>>>(),
+            .map(|(key, value)| value.as_str().map(|value| (key, value)))
+            .collect::<Option<Labels>>(),
         // A row that is no object, or has no labels key, does not say whose it is.
         _ => None,
     };
-    Row::Unreadable(UnreadableRow {
+    Row::Unreadable(Box::new(UnreadableRow {
         id: value.get("Id").and_then(Value::as_str).and_then(ContainerId::parse),
         name: (!name.is_empty()).then_some(name),
         labels,
         problem: problem.to_owned(),
-    })
+    }))
 }
 
 /// Two rows with one id contradict each other, however much of them is readable; neither can be relied on.
@@ -170,12 +171,12 @@ fn distrust_repeated_ids(rows: &mut [Row]) {
         if let Row::Container(container) = row
             && repeated.contains(&container.id)
         {
-            *row = Row::Unreadable(UnreadableRow {
+            *row = Row::Unreadable(Box::new(UnreadableRow {
                 id: Some(container.id.clone()),
                 name: Some(container.name.clone()),
-                labels: Some((*container.labels).clone()),
+                labels: Some(container.labels.clone()),
                 problem: "its id stands in several rows".to_owned(),
-            });
+            }));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Records, beside the loop that draws, how the containers on screen were made. In read-only mode nothing is recorded.
 
-use std::sync::Arc;
-
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,19 +16,12 @@ pub(super) fn spawn(world: &World, tasks: &TaskTracker, stop: &CancellationToken
     let mut recorder = Recorder::new(world.state_folder.clone(), world.policy.clone());
     let (timeout, stop) = (world.timeout, stop.clone());
     tasks.spawn(async move {
-        let mut seen = None;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = snapshots.changed() => if changed.is_err() { return },
             }
             let snapshot = snapshots.borrow_and_update().clone();
-            // Between two lists of the engine's there is nothing new to record.
-            let rows = &snapshot.engine.value;
-            if seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, rows)) {
-                continue;
-            }
-            seen = Some(Arc::clone(rows));
             if let Some(endpoint) = watch.endpoint() {
                 let engine = EngineView::new(endpoint, timeout);
                 // What cannot be recorded now is with the next look.
