@@ -152,6 +152,11 @@ impl Asked {
         if self.head_only { hyper::Method::HEAD } else { hyper::Method::GET }
     }
 
+    /// Whether the answer may begin only when something happens.
+    pub(super) fn may_wait_for_news(&self) -> bool {
+        matches!(self.question, Question::Logs(_) | Question::Stats(_) | Question::Events)
+    }
+
     /// The same question about a container by its full id.
     #[must_use]
     pub(super) fn about(&self, id: &crate::domain::ContainerId) -> Self {
@@ -291,6 +296,17 @@ mod tests {
     )]
     fn what_may_be_asked_is_asked_in_one_form(#[case] target: &str, #[case] sent: &str) {
         assert_eq!(Asked::parse("GET", target).unwrap().target(), sent);
+    }
+
+    #[rstest]
+    #[case("/containers/x/logs?follow=1&stdout=1", true)]
+    #[case("/containers/x/stats", true)]
+    #[case("/events", true)]
+    #[case("/containers/json", false)]
+    #[case("/containers/x/json", false)]
+    #[case("/_ping", false)]
+    fn only_news_may_take_their_time(#[case] target: &str, #[case] may_wait: bool) {
+        assert_eq!(Asked::parse("GET", target).unwrap().may_wait_for_news(), may_wait);
     }
 
     #[rstest]

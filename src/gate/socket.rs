@@ -29,7 +29,7 @@ impl Socket {
         };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         refuse_open_folder(folder).map_err(fault)?;
-        refuse_somebody_elses(path).map_err(fault)?;
+        let left_behind = refuse_somebody_elses(path).map_err(fault)?;
         // Made in a folder that only we can open, and moved to its place when its rights are right.
         let draft = Draft::in_folder(folder).map_err(in_words)?;
         let listener = UnixListener::bind(&draft.socket).map_err(in_words)?;
@@ -37,11 +37,18 @@ impl Socket {
             if let Some(group) = group {
                 std::os::unix::fs::chown(&draft.socket, None, Some(group))?;
             }
-            fs::set_permissions(&draft.socket, Permissions::from_mode(mode))?;
-            fs::rename(&draft.socket, path)?;
-            identity_of(path)
+            fs::set_permissions(&draft.socket, Permissions::from_mode(mode))
         };
-        let identity = settle().map_err(in_words)?;
+        settle().map_err(in_words)?;
+        if let Some(identity) = left_behind {
+            draft.clear(path, identity).map_err(fault)?;
+        }
+        // Unlike a rename, a link never takes the place of a gate that has just been faster.
+        fs::hard_link(&draft.socket, path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => fault(TAKEN.to_owned()),
+            _ => in_words(error),
+        })?;
+        let identity = identity_of(&draft.socket).map_err(in_words)?;
         Ok(Self { listener, path: path.to_owned(), identity })
     }
 }
@@ -54,27 +61,51 @@ impl Drop for Socket {
     }
 }
 
+const TAKEN: &str = "somebody listens there already; end that program or name another path";
+
 /// A folder of our own beside the socket, which goes with whatever is in it.
 struct Draft {
     folder: PathBuf,
     socket: PathBuf,
+    /// What was left behind in our place.
+    old: PathBuf,
 }
 
 impl Draft {
     fn in_folder(folder: &Path) -> io::Result<Self> {
         let folder = folder.join(format!(".gate-{}", std::process::id()));
+        let draft = Self { socket: folder.join("s"), old: folder.join("o"), folder };
         // Left by another of this number, which is no more.
-        let _ = fs::remove_file(folder.join("s"));
-        let _ = fs::remove_dir(&folder);
-        fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(Self { socket: folder.join("s"), folder })
+        draft.remove();
+        fs::DirBuilder::new().mode(0o700).create(&draft.folder)?;
+        Ok(draft)
+    }
+
+    /// Takes away what was left behind, unless another gate has taken its place meanwhile.
+    fn clear(&self, path: &Path, left_behind: (u64, u64)) -> Result<(), String> {
+        let in_words = |error: io::Error| error.to_string();
+        match fs::rename(path, &self.old) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            moved => moved.map_err(in_words)?,
+        }
+        if identity_of(&self.old).map_err(in_words)? == left_behind {
+            return Ok(());
+        }
+        // Back with it; where yet another one is by now, this one has nobody who could find it.
+        let _ = fs::hard_link(&self.old, path);
+        Err(TAKEN.to_owned())
+    }
+
+    fn remove(&self) {
+        let _ = fs::remove_file(&self.socket);
+        let _ = fs::remove_file(&self.old);
+        let _ = fs::remove_dir(&self.folder);
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.socket);
-        let _ = fs::remove_dir(&self.folder);
+        self.remove();
     }
 }
 
@@ -98,9 +129,10 @@ fn refuse_open_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn refuse_somebody_elses(path: &Path) -> Result<(), String> {
+/// Which socket was left behind there, if one was.
+fn refuse_somebody_elses(path: &Path) -> Result<Option<(u64, u64)>, String> {
     let metadata = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         found => found.map_err(|error| error.to_string())?,
     };
     if !metadata.file_type().is_socket() {
@@ -108,8 +140,10 @@ fn refuse_somebody_elses(path: &Path) -> Result<(), String> {
     }
     match UnixStream::connect(path) {
         // Nobody listens any more: left behind by a gate that was killed.
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
-        Ok(_) => Err("somebody listens there already; end that program or name another path".to_owned()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            Ok(Some((metadata.dev(), metadata.ino())))
+        }
+        Ok(_) => Err(TAKEN.to_owned()),
         Err(error) => Err(format!("there is a socket that cannot be tried ({error}); name another path")),
     }
 }
@@ -152,6 +186,22 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(Socket::listen(&path, 0o600, None).unwrap_err().to_string().contains("no socket"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[tokio::test]
+    async fn a_gate_that_was_faster_keeps_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gate.sock");
+        drop(Listener::bind(&path).unwrap());
+        let left_behind = refuse_somebody_elses(&path).unwrap().unwrap();
+        // Between our look and our move, another takes the place.
+        let faster = Socket::listen(&path, 0o600, None).unwrap();
+        let draft = Draft::in_folder(folder.path()).unwrap();
+        assert_eq!(draft.clear(&path, left_behind).unwrap_err(), TAKEN);
+        drop(draft);
+        assert_eq!(identity_of(&path).unwrap(), faster.identity);
+        UnixStream::connect(&path).unwrap();
+        assert!(Socket::listen(&path, 0o600, None).unwrap_err().to_string().contains("listens there"));
     }
 
     #[tokio::test]

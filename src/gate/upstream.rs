@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::request::Asked;
 use crate::engine::Address;
 
-/// How long the engine may take to begin its answer. Some lists take long; events begin at once.
+/// How long the engine may take to begin its answer; some lists take long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An answer, and the connection that ends with it.
@@ -38,6 +38,10 @@ impl NoAnswer {
 }
 
 pub(super) async fn ask(engine: &Address, asked: &Asked) -> Result<Answer, NoAnswer> {
+    if asked.may_wait_for_news() {
+        // Podman begins its answer with the first line there is to tell. Whoever asked may hang up at any time.
+        return connect_and_ask(engine, asked).await;
+    }
     let late = |_| NoAnswer::new(504, "the engine did not answer in time");
     tokio::time::timeout(PATIENCE, connect_and_ask(engine, asked)).await.map_err(late)?
 }
