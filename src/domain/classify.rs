@@ -193,7 +193,8 @@ impl Judge<'_> {
         let unknown = |why: Evidence| (Status::Unknown, vec![why]);
 
         // Whose it is, and whether the engine's word can be relied on.
-        if let Some(doubt) = candidate.doubt.clone().or_else(|| home::doubt(self.system, candidate, claimed))
+        if let Some(doubt) =
+            candidate.doubt.as_deref().cloned().or_else(|| home::doubt(self.system, candidate, claimed))
         {
             return unknown(doubt);
         }
@@ -251,7 +252,7 @@ impl Judge<'_> {
             return unknown(unclear);
         }
         if let Some(unclear) = &claimed.unclear_liveness {
-            return unknown(unclear.clone());
+            return unknown((**unclear).clone());
         }
         if let Some(step) = self.clock_step {
             return unknown(Evidence::ClockStepped(step));
@@ -319,7 +320,7 @@ impl Judge<'_> {
             }
         }
         if let Some(unreadable) = &claimed.unreadable_activity {
-            return (Status::Unknown, vec![unreadable.clone(), summary]);
+            return (Status::Unknown, vec![(**unreadable).clone(), summary]);
         }
         let of_store = home::lifetime(self.system, candidate, claimed);
         let lifetime =

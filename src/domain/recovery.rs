@@ -40,14 +40,12 @@ pub struct Recalled {
 impl Recalled {
     /// Whether the same is remembered, but for the times at which things were last seen.
     pub fn same_as(&self, other: &Self) -> bool {
-        let gist = |gone: &Remembered| {
-            (
-                gone.container.id.clone(),
-                gone.has_spec,
-                gone.departure.clone(),
-                gone.removed.clone(),
-                gone.tries.clone(),
-            )
+        let same = |a: &Remembered, b: &Remembered| {
+            a.container.id == b.container.id
+                && a.has_spec == b.has_spec
+                && a.departure == b.departure
+                && a.removed == b.removed
+                && a.tries == b.tries
         };
         self.departures == other.departures
             && self.quarantined == other.quarantined
@@ -55,7 +53,7 @@ impl Recalled {
             && self.fault == other.fault
             && self.made_again == other.made_again
             && self.gone.len() == other.gone.len()
-            && self.gone.iter().zip(&other.gone).all(|(a, b)| gist(a) == gist(b))
+            && self.gone.iter().zip(&other.gone).all(|(a, b)| Arc::ptr_eq(a, b) || same(a, b))
     }
 }
 

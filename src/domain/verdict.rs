@@ -153,7 +153,7 @@ pub struct Verdict {
     /// Since when there has been no sign of use, if anything is known.
     pub quiet_since: Option<Timestamp>,
     /// Since when and how it is in quarantine, if it is.
-    pub quarantine: Option<Quarantine>,
+    pub quarantine: Option<Box<Quarantine>>,
     /// The reasons, the deciding one first; never empty.
     pub evidence: Vec<Evidence>,
 }

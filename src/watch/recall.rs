@@ -16,7 +16,7 @@ use crate::domain::{Recalled, Snapshot, owned};
 use crate::state::{Glance, State};
 
 /// What was read is read again after this long, whatever the files look like.
-const READ_AGAIN: Duration = Duration::from_secs(10);
+const READ_AGAIN: Duration = Duration::from_secs(30);
 /// How long a container that nobody recorded is remembered.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 
@@ -32,7 +32,7 @@ pub(super) struct Recall {
     /// What was known of their images.
     images: Images,
     /// What has gone since this watch began.
-    gone: HashMap<ContainerId, Remembered>,
+    gone: HashMap<ContainerId, Arc<Remembered>>,
     recorded: Option<Recorded>,
 }
 
@@ -69,21 +69,27 @@ impl Recall {
             self.compare(snapshot);
         }
         let mut recalled = self.recorded(snapshot);
-        let mut known = HashSet::new();
         for remembered in &mut recalled.gone {
-            let id = remembered.container.id.clone();
-            let seen_at = self.gone.get(&id).map_or(remembered.seen_at, |gone| gone.seen_at);
-            let departure = departures.get(&id).cloned().or_else(|| remembered.departure.clone());
+            let id = &remembered.container.id;
+            let seen_at = self.gone.get(id).map_or(remembered.seen_at, |gone| gone.seen_at);
             let seen_at = seen_at.max(remembered.seen_at);
-            *remembered = Arc::new(Remembered { seen_at, departure, ..(**remembered).clone() });
-            known.insert(id);
+            let departure = departures.get(id).or(remembered.departure.as_ref());
+            update(remembered, seen_at, departure.cloned());
         }
-        let unrecorded = self.gone.values().filter(|gone| !known.contains(&gone.container.id)).map(|gone| {
-            let departure = departures.get(&gone.container.id).cloned();
-            Arc::new(Remembered { departure, ..gone.clone() })
-        });
-        recalled.gone.extend(unrecorded);
-        recalled.gone.sort_by(|a, b| a.container.id.cmp(&b.container.id));
+        if !self.gone.is_empty() {
+            let known: HashSet<&ContainerId> = recalled.gone.iter().map(|gone| &gone.container.id).collect();
+            let unrecorded = self.gone.values().filter(|gone| !known.contains(&gone.container.id));
+            let unrecorded: Vec<_> = unrecorded
+                .map(|gone| {
+                    let mut gone = Arc::clone(gone);
+                    let (seen_at, departure) = (gone.seen_at, departures.get(&gone.container.id).cloned());
+                    update(&mut gone, seen_at, departure);
+                    gone
+                })
+                .collect();
+            recalled.gone.extend(unrecorded);
+            recalled.gone.sort_by(|a, b| a.container.id.cmp(&b.container.id));
+        }
         if !departures.is_empty() {
             let present = ids(snapshot);
             let of_present = departures.iter().filter(|(id, _)| present.contains(id));
@@ -153,11 +159,18 @@ impl Recall {
             let owned = owned(&Snapshot { engine, images, ..snapshot.clone() }, None);
             let owned = went.values().filter(|container| owned.contains(&container.id));
             let gone = owned.filter_map(|container| remembered(snapshot, container, seen_at));
-            self.gone.extend(gone.map(|gone| (gone.container.id.clone(), gone)));
+            self.gone.extend(gone.map(|gone| (gone.container.id.clone(), Arc::new(gone))));
         }
         self.gone.retain(|id, gone| {
             !listed.contains(id) && Timestamp::now().duration_since(gone.seen_at) < KEPT_FOR
         });
+    }
+}
+
+/// Notes when it was last seen and how it went. What stays the same stays shared with the look before.
+fn update(remembered: &mut Arc<Remembered>, seen_at: Timestamp, departure: Option<Departure>) {
+    if remembered.seen_at != seen_at || remembered.departure != departure {
+        *remembered = Arc::new(Remembered { seen_at, departure, ..(**remembered).clone() });
     }
 }
 

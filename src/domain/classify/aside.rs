@@ -62,5 +62,5 @@ pub(super) fn mark(verdict: &mut Verdict, aside: &Quarantine, now: Timestamp) {
         verdict.status = Status::Stale;
         verdict.evidence.insert(0, put_aside);
     }
-    verdict.quarantine = Some(aside.clone());
+    verdict.quarantine = Some(Box::new(aside.clone()));
 }

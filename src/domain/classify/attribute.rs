@@ -21,7 +21,7 @@ pub(super) struct Candidate<'a> {
     pub(super) recognised: Recognised<'a>,
     pub(super) workspace: Option<String>,
     /// Why it may not be ours at all.
-    pub(super) doubt: Option<Evidence>,
+    pub(super) doubt: Option<Box<Evidence>>,
     /// Why its sessions cannot be read, whatever the stores say.
     pub(super) undecidable: Option<&'a str>,
 }
@@ -74,7 +74,8 @@ fn sorted(snapshot: &Snapshot) -> Attributed<'_> {
                     (None, _) => {}
                     (Some((system, candidates, Some(recognised))), None) => {
                         let mut candidate = candidate(snapshot, system, container, recognised);
-                        candidate.doubt = another_owner(snapshot, system, container).or(candidate.doubt);
+                        candidate.doubt =
+                            another_owner(snapshot, system, container).map(Box::new).or(candidate.doubt);
                         candidates.push(candidate);
                     }
                     (Some((system, _, None)), None) => {
@@ -114,7 +115,7 @@ fn candidate<'a>(
     };
     let workspace = system.profile.workspace_of(&recognised);
     let undecidable = recognised.undecidable;
-    Candidate { container, recognised, workspace, doubt, undecidable }
+    Candidate { container, recognised, workspace, doubt: doubt.map(Box::new), undecidable }
 }
 
 /// Containers inherit the labels of their image, so a label that the image carries too proves nothing about who
@@ -154,7 +155,7 @@ fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &
     let instances: Vec<Option<Cow<'_, str>>> =
         candidates.iter().map(|candidate| candidate.recognised.fill(template)).collect();
     let shown = candidates.iter().zip(&instances);
-    let shown = shown.filter(|(c, _)| !matches!(c.doubt, Some(Evidence::LabelsFromImage { .. })));
+    let shown = shown.filter(|(c, _)| !matches!(c.doubt.as_deref(), Some(Evidence::LabelsFromImage { .. })));
     let mut present: BTreeSet<Cow<'_, str>> = shown.filter_map(|(_, instance)| instance.clone()).collect();
     let unreadable = rows.iter().filter_map(|row| match row {
         Row::Unreadable(row) => row.labels.as_ref().filter(|labels| profile.matches_labels(labels)),
@@ -182,7 +183,7 @@ fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &
             }
             _ => None,
         };
-        candidate.doubt = candidate.doubt.take().or(doubt);
+        candidate.doubt = candidate.doubt.take().or(doubt.map(Box::new));
     }
 }
 

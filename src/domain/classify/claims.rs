@@ -24,14 +24,14 @@ use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::elapsed;
 use crate::domain::verdict::{Claim, Claims, Lost, WayBack};
 
-/// What all sessions that claim a container say together.
+/// What all sessions that claim a container say together. There is one for every container; what is rare is boxed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claimed {
     pub(super) claims: Arc<Claims>,
     /// Why it cannot be told whether a session is live, if there is such a session.
-    pub(super) unclear_liveness: Option<Evidence>,
+    pub(super) unclear_liveness: Option<Box<Evidence>>,
     /// Why it cannot be told how long a session has been quiet, if there is such a session.
-    pub(super) unreadable_activity: Option<Evidence>,
+    pub(super) unreadable_activity: Option<Box<Evidence>>,
     /// The places of the stores whose sessions claim it, in order.
     pub(super) stores: Vec<usize>,
 }
@@ -395,8 +395,8 @@ impl Sums<'_> {
         let judged = |member: Option<usize>| member.map(|member| &self.judged[member]);
         Claimed {
             claims: Arc::new(claims),
-            unclear_liveness: judged(sum.unclear).and_then(Judged::unclear_liveness),
-            unreadable_activity: judged(sum.ageless).and_then(Judged::unreadable_activity),
+            unclear_liveness: judged(sum.unclear).and_then(Judged::unclear_liveness).map(Box::new),
+            unreadable_activity: judged(sum.ageless).and_then(Judged::unreadable_activity).map(Box::new),
             stores: sum.stores.clone(),
         }
     }

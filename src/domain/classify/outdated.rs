@@ -48,8 +48,9 @@ impl CurrentConfig {
             ours.filter_map(|c| Some((made_at(c), hash_of(rule, c.container)?))).collect();
         let Some(newest) = hashed.iter().map(|(created_at, _)| *created_at).max() else { return Self::None };
         // A newer one whose image could not be asked may be ours, and then its hash would be the current one.
-        let unsure =
-            candidates.iter().filter(|c| matches!(c.doubt, Some(Evidence::ImageUnverifiable { .. })));
+        let unsure = candidates
+            .iter()
+            .filter(|c| matches!(c.doubt.as_deref(), Some(Evidence::ImageUnverifiable { .. })));
         let newer = |c: &Candidate<'_>| made_at(c) >= newest && hash_of(rule, c.container).is_some();
         if unsure.into_iter().any(newer) {
             return Self::Undecided;
