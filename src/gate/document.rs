@@ -108,8 +108,8 @@ fn subject(event: &Value) -> Option<Container> {
     Some(Container {
         id: ContainerId::parse(actor.get("ID")?.as_str()?)?,
         name: labels.get("name").unwrap_or_default().to_owned(),
-        image: labels.get("image").unwrap_or_default().to_owned(),
-        image_id: String::new(),
+        image: labels.get("image").unwrap_or_default().into(),
+        image_id: "".into(),
         state: ContainerState::parse("running"),
         created_at: Timestamp::UNIX_EPOCH,
         mounts: Arc::default(),

@@ -154,7 +154,13 @@ impl Asked {
 
     /// Whether the answer may begin only when something happens.
     pub(super) fn may_wait_for_news(&self) -> bool {
-        matches!(self.question, Question::Logs(_) | Question::Stats(_) | Question::Events)
+        let says = |name: &str, value: &str| self.parameters.iter().any(|it| it.0 == name && it.1 == value);
+        match self.question {
+            Question::Logs(_) => says("follow", "1"),
+            Question::Stats(_) => !says("stream", "0"),
+            Question::Events => true,
+            _ => false,
+        }
     }
 
     /// The same question about a container by its full id.
@@ -300,7 +306,9 @@ mod tests {
 
     #[rstest]
     #[case("/containers/x/logs?follow=1&stdout=1", true)]
+    #[case("/containers/x/logs?stdout=1", false)]
     #[case("/containers/x/stats", true)]
+    #[case("/containers/x/stats?stream=false", false)]
     #[case("/events", true)]
     #[case("/containers/json", false)]
     #[case("/containers/x/json", false)]

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tokio::net::UnixListener;
 
 use super::GateFault;
@@ -91,8 +92,8 @@ impl Draft {
         if identity_of(&self.old).map_err(in_words)? == left_behind {
             return Ok(());
         }
-        // Back with it; where yet another one is by now, this one has nobody who could find it.
-        let _ = fs::hard_link(&self.old, path);
+        // Back with it, unless yet another one is there by now.
+        let _ = renameat_with(CWD, &self.old, CWD, path, RenameFlags::NOREPLACE);
         Err(TAKEN.to_owned())
     }
 

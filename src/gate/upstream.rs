@@ -18,6 +18,8 @@ use crate::engine::Address;
 
 /// How long the engine may take to begin its answer; some lists take long.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// The same for an answer that begins with the first news, as Podman's does.
+const PATIENCE_FOR_NEWS: Duration = Duration::from_hours(1);
 
 /// An answer, and the connection that ends with it.
 pub(super) struct Answer {
@@ -38,12 +40,9 @@ impl NoAnswer {
 }
 
 pub(super) async fn ask(engine: &Address, asked: &Asked) -> Result<Answer, NoAnswer> {
-    if asked.may_wait_for_news() {
-        // Podman begins its answer with the first line there is to tell. Whoever asked may hang up at any time.
-        return connect_and_ask(engine, asked).await;
-    }
     let late = |_| NoAnswer::new(504, "the engine did not answer in time");
-    tokio::time::timeout(PATIENCE, connect_and_ask(engine, asked)).await.map_err(late)?
+    let patience = if asked.may_wait_for_news() { PATIENCE_FOR_NEWS } else { PATIENCE };
+    tokio::time::timeout(patience, connect_and_ask(engine, asked)).await.map_err(late)?
 }
 
 async fn connect_and_ask(engine: &Address, asked: &Asked) -> Result<Answer, NoAnswer> {

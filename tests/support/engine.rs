@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::env;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{self, Command};
@@ -167,7 +167,11 @@ impl RealEngine {
 fn lock(endpoint: &str) -> Option<File> {
     let socket = endpoint.strip_prefix("unix://").unwrap();
     let lock = File::create(format!("{socket}.lock")).unwrap();
-    lock.try_lock().is_ok().then_some(lock)
+    match lock.try_lock() {
+        Ok(()) => Some(lock),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(error)) => panic!("{socket}.lock cannot be locked: {error}"),
+    }
 }
 
 /// An engine nobody else uses until this is dropped.
