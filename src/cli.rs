@@ -41,10 +41,9 @@ use crate::keeper::KeeperFault;
 use crate::privileges::refuse_lent;
 use crate::profiles::{Library, NoSuchProfile};
 
-/// How many files are read at once. Each thread that reads keeps memory of its own; those that hang on a dead disk keep
-/// the others waiting, and whatever waits is a fact that grows old.
-const READS_AT_ONCE: usize = 2;
-const GATE_READS: usize = 16;
+/// How many files are read at once. Those that hang on a dead disk keep their threads, and the others go on; but SQLite keeps
+/// memory for every thread that ever read.
+const READS_AT_ONCE: usize = 4;
 
 /// The name under which the program can only look, whatever it is told: a link to it is enough.
 const VIEWER: &str = "sandkeeper-view";
@@ -314,10 +313,10 @@ fn run_in(
         _ => None,
     };
     let house = House { environment, settings, library, demo };
-    // A gate serves many at once, and keeps next to nothing between two answers.
-    let reads = if matches!(arguments.command, Some(Command::Gate(_))) { GATE_READS } else { READS_AT_ONCE };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().max_blocking_threads(reads).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(READS_AT_ONCE)
+        .enable_all()
+        .build()?;
     if let Some(name) = tried {
         let outcome = runtime.block_on(try_profile::run(&name, house));
         runtime.shutdown_background();

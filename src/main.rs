@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use color_eyre::config::{HookBuilder, Theme};
 use sandkeeper::cli;
 
+/// One heap for all threads. The system's allocator gives each thread one of its own, and what a thread has freed no other
+/// uses: with ten thousand containers that is a third more memory.
+#[global_allocator]
+static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 fn main() -> ExitCode {

@@ -20,7 +20,7 @@ use thiserror::Error;
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::Mark;
-pub use specs::{Kept, SpecRecord};
+pub use specs::{Kept, Recorded, SpecRecord};
 
 /// Why our own state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

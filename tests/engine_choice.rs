@@ -1,4 +1,4 @@
-//! Which engine is watched: the first that is there, and from then on no other.
+//! Which engine is watched: the first that is there, and from then on no other. And what is kept of what it says.
 
 #![expect(clippy::unwrap_used, reason = "the helpers below are part of the tests")]
 
@@ -7,6 +7,7 @@ mod support;
 use std::future::Future;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandkeeper::engine::{Address, Endpoint};
@@ -112,4 +113,21 @@ fn an_engine_that_goes_away_is_not_replaced_by_its_neighbour() {
         }
     });
     assert_eq!(other.request_lines(), [""; 0]);
+}
+
+#[test]
+fn a_list_that_stays_the_same_is_kept_and_only_its_time_is_new() {
+    let engine = engine_with("mine");
+    let mut observer = observer(&[engine.socket()]);
+    block_on(async {
+        let first = observer.observe().await;
+        let second = observer.observe().await;
+        assert!(Arc::ptr_eq(&first.engine.value, &second.engine.value));
+        assert!(first.engine.at < second.engine.at);
+        engine.containers(&[row("mine"), row("new")]);
+        let third = observer.observe().await;
+        assert_eq!((second.engine.value.len(), third.engine.value.len()), (1, 2));
+        assert_eq!(second.engine.value[0], third.engine.value[0]);
+        assert!(third.neighbours.runs("new").is_some(), "what is found in a list is found again in the next");
+    });
 }

@@ -58,6 +58,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
 ) -> Verdicts {
     let attributed = attribute(snapshot, policy);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
+    verdicts.containers.reserve_exact(attributed.candidates.iter().map(Vec::len).sum());
     for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
         let mut joined = join(system, &candidates, present, policy, now);
         let judge = Judge {
@@ -83,7 +84,6 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             neighbours: &snapshot.neighbours,
         };
         let judged = verdicts.containers.len();
-        verdicts.containers.reserve_exact(candidates.len());
         let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
         verdicts.containers.extend(
             of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),
@@ -98,7 +98,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
         }
         verdicts.lost.extend(joined.lost);
     }
-    verdicts.containers.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+    verdicts.containers.sort_unstable_by(|a, b| order_of(a).cmp(&order_of(b)));
     verdicts
 }
 
@@ -235,7 +235,7 @@ impl Judge<'_> {
             }
             Inspected::NotNeeded | Inspected::Facts(_) => {}
         }
-        if let Some(why) = candidate.undecidable {
+        if let Some(why) = candidate.recognised.undecidable {
             return unknown(Evidence::Undecidable(why.to_owned()));
         }
         if self.neighbours.incomplete && !self.system.profile.companions.is_empty() {
@@ -283,7 +283,7 @@ impl Judge<'_> {
     fn companion<'a>(&'a self, candidate: &'a Candidate<'_>, runs: bool) -> Option<Cow<'a, str>> {
         let names = self.system.profile.companions.iter();
         let mut names = names.filter_map(|template| candidate.recognised.fill(template));
-        names.find(|name| self.neighbours.runs.get(name.as_ref()) == Some(&runs))
+        names.find(|name| self.neighbours.runs(name) == Some(runs))
     }
 
     fn unclaimed(&self, candidate: &Candidate<'_>) -> (Status, Vec<Evidence>) {

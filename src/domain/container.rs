@@ -178,9 +178,9 @@ pub struct Container {
     /// The name without its leading slash; empty when the engine gave none.
     pub name: String,
     /// The image as the list shows it: a reference, or an id once the reference names another image.
-    pub image: String,
+    pub image: Arc<str>,
     /// The id of the image it was made from.
-    pub image_id: String,
+    pub image_id: Arc<str>,
     /// Labels, the image's own included.
     pub labels: Labels,
     /// What it is doing.
@@ -197,6 +197,14 @@ impl Container {
     /// Keeps what `known` says in the same words only once. On a host with ten thousand containers a look would otherwise
     /// hold all of it twice.
     pub fn share(&mut self, known: &Self) {
+        for (ours, known) in [(&mut self.image, &known.image), (&mut self.image_id, &known.image_id)] {
+            if ours == known {
+                *ours = Arc::clone(known);
+            }
+        }
+        if self.id == known.id {
+            self.id = known.id.clone();
+        }
         if self.labels == known.labels {
             self.labels = known.labels.clone();
         }

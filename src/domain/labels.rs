@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer};
@@ -17,7 +16,7 @@ pub struct Labels(Arc<Packed>);
 struct Packed {
     text: Box<str>,
     /// Where each key and each value ends, in turn.
-    ends: Box<[usize]>,
+    ends: Box<[u32]>,
 }
 
 impl Labels {
@@ -64,9 +63,10 @@ impl Labels {
     }
 
     fn piece(&self, index: usize) -> &str {
-        let start = if index == 0 { 0 } else { self.0.ends[index - 1] };
-        let place: Range<usize> = start..self.0.ends[index];
-        &self.0.text[place]
+        let end = |index: usize| usize::try_from(self.0.ends[index]).unwrap_or(usize::MAX);
+        let start = index.checked_sub(1).map_or(0, end);
+        // No engine tells four gigabytes of labels; if one did, the last of them would be empty.
+        self.0.text.get(start..end(index)).unwrap_or_default()
     }
 }
 
@@ -82,7 +82,7 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
         let mut ends = Vec::with_capacity(2 * labels.len());
         for piece in pieces() {
             text.push_str(piece);
-            ends.push(text.len());
+            ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
         }
         Self(Arc::new(Packed { text: text.into_boxed_str(), ends: ends.into_boxed_slice() }))
     }

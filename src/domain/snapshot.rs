@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::container::{ContainerId, Row};
+use super::container::{Container, ContainerId, Row};
 use super::labels::Labels;
 use super::profile::Profile;
 use super::recovery::Recalled;
@@ -51,8 +51,8 @@ impl Snapshot {
 /// Which containers there are on the engine, and whether they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// Whether it runs, by name.
-    pub runs: HashMap<String, bool>,
+    /// Sorted by name.
+    containers: Vec<Arc<Container>>,
     /// Whether there is one of which that cannot be told.
     pub incomplete: bool,
 }
@@ -63,23 +63,31 @@ impl Neighbours {
         let mut neighbours = Self::default();
         for row in rows {
             match row {
-                Row::Container(container) => {
-                    let runs = container.state.holds_processes();
-                    neighbours.runs.insert(container.name.clone(), runs);
-                }
+                Row::Container(container) => neighbours.containers.push(Arc::clone(container)),
                 Row::Unreadable(_) => neighbours.incomplete = true,
             }
         }
-        neighbours
+        neighbours.sorted()
+    }
+
+    /// Whether the one of this name runs; `None` when there is none.
+    pub fn runs(&self, name: &str) -> Option<bool> {
+        let start = self.containers.partition_point(|container| container.name.as_str() < name);
+        let named = self.containers[start..].iter().take_while(|container| container.name == name);
+        named.map(|container| container.state.holds_processes()).reduce(|a, b| a || b)
     }
 
     /// These, and those that did not run and have gone since: they do not run either.
     #[must_use]
     pub fn after(mut self, earlier: &Self) -> Self {
-        let gone = earlier.runs.iter().filter(|(_, runs)| !**runs);
-        for (name, _) in gone {
-            self.runs.entry(name.clone()).or_insert(false);
-        }
+        let ended = earlier.containers.iter().filter(|container| !container.state.holds_processes());
+        let gone: Vec<_> = ended.filter(|container| self.runs(&container.name).is_none()).cloned().collect();
+        self.containers.extend(gone);
+        self.sorted()
+    }
+
+    fn sorted(mut self) -> Self {
+        self.containers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self
     }
 }
@@ -192,7 +200,7 @@ impl fmt::Display for Unusable {
 }
 
 /// What the engine said about images.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images {
     /// By image id.
     pub by_id: HashMap<String, ImageFact>,

@@ -151,8 +151,8 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
     let container = Container {
         id,
         name: raw.name.strip_prefix('/').unwrap_or(&raw.name).to_owned(),
-        image: raw.config.image,
-        image_id: raw.image,
+        image: raw.config.image.into(),
+        image_id: raw.image.into(),
         labels: raw.config.labels.unwrap_or_default(),
         state: ContainerState::parse(&raw.state.status),
         created_at,

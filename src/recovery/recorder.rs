@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use crate::domain::container::{Container, ContainerId, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::recovery::{Departure, put_aside};
+use crate::domain::snapshot::ImageFact;
 use crate::domain::{Policy, Snapshot, SystemName, owned};
 use crate::engine::EngineView;
-use crate::state::{Kept, SpecRecord, State, StateFault};
+use crate::state::{Kept, Recorded, SpecRecord, State, StateFault};
 
 /// How many containers are asked for at once.
 const AT_ONCE: usize = 8;
@@ -22,20 +23,37 @@ const MOST_AT_A_TIME: usize = 200;
 /// What could not be recorded is tried again after this long.
 const TRIED_AGAIN: Duration = Duration::from_secs(10);
 /// That a container is still seen is written down this often.
-const SEEN_AGAIN: Duration = Duration::from_mins(5);
+const SEEN_AGAIN: Duration = Duration::from_mins(1);
 
 /// Records what it has not recorded yet.
 #[derive(Debug)]
 pub struct Recorder {
     folder: PathBuf,
     policy: Policy,
-    /// What is recorded, under which name.
-    recorded: Option<HashMap<ContainerId, String>>,
+    recorded: Option<HashMap<ContainerId, Recorded>>,
     told: HashMap<ContainerId, Departure>,
-    /// The list that was looked through last, and when to do so again although it is the same: what could not be
-    /// recorded, or was too much at a time, is tried again.
-    rows: Option<(Arc<Vec<Row>>, Option<Instant>)>,
+    looked: Option<Looked>,
     seen: Option<Instant>,
+    /// Until when nothing is tried, after a failure.
+    pause: Option<Instant>,
+}
+
+/// What was looked through last, and need not be as long as it is the same.
+#[derive(Debug)]
+struct Looked {
+    rows: Arc<Vec<Row>>,
+    /// Whose a container is depends on its image.
+    images: HashMap<String, ImageFact>,
+    /// Until when; what could not be recorded, or was too much at a time, is tried again.
+    until: Option<Instant>,
+}
+
+impl Looked {
+    fn holds(&self, snapshot: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.rows, &snapshot.engine.value)
+            && self.images == snapshot.images.by_id
+            && self.until.is_none_or(|until| Instant::now() < until)
+    }
 }
 
 /// A container that may be recorded.
@@ -46,51 +64,74 @@ struct Recordable {
     persistent: bool,
 }
 
+impl Recordable {
+    fn recorded(&self) -> Recorded {
+        Recorded { name: self.container.name.clone(), persistent: self.persistent }
+    }
+}
+
 impl Recorder {
     /// A recorder that writes to the state in `folder`, and forgets what was last seen longer ago than the policy says.
     pub fn new(folder: PathBuf, policy: Policy) -> Self {
-        Self { folder, policy, recorded: None, told: HashMap::new(), rows: None, seen: None }
+        Self { folder, policy, recorded: None, told: HashMap::new(), looked: None, seen: None, pause: None }
     }
 
     /// Records what this snapshot shows for the first time, and what has gone.
     pub async fn look(&mut self, engine: &EngineView, snapshot: &Snapshot) -> Result<(), StateFault> {
         let usable = snapshot.engine.fault.is_none() && snapshot.engine.at.is_some();
-        if !usable {
+        if !usable || self.pause.is_some_and(|until| Instant::now() < until) {
             return Ok(());
         }
-        let rows = &snapshot.engine.value;
-        let known = self.rows.as_ref().is_some_and(|(known, until)| {
-            Arc::ptr_eq(known, rows) && until.is_none_or(|until| Instant::now() < until)
-        });
+        let done = self.record(engine, snapshot).await;
+        self.pause = done.is_err().then(|| Instant::now() + TRIED_AGAIN);
+        if done.is_err() {
+            // What was not written is not recorded, whatever we took it for.
+            (self.recorded, self.looked, self.seen) = (None, None, None);
+        }
+        done
+    }
+
+    async fn record(&mut self, engine: &EngineView, snapshot: &Snapshot) -> Result<(), StateFault> {
         let again = self.seen.is_none_or(|seen| seen.elapsed() > SEEN_AGAIN);
         let mut news = News { departures: self.departures(snapshot), ..News::default() };
-        if !known || again {
-            let host = &snapshot.host.identity;
+        if again || !self.looked.as_ref().is_some_and(|looked| looked.holds(snapshot)) {
             if self.recorded.is_none() {
                 let state = State::open_to_read(&self.folder)?;
-                self.recorded = state.map(|state| state.recorded(host)).transpose()?;
+                let recorded = state.map(|state| state.recorded(&snapshot.host.identity)).transpose()?;
+                self.recorded = Some(recorded.unwrap_or_default());
             }
             let recorded = self.recorded.get_or_insert_default();
             let (old, new): (Vec<_>, Vec<_>) = recordable(snapshot, &self.policy, None)
                 .into_iter()
-                .partition(|it| recorded.get(&it.container.id) == Some(&it.container.name));
+                .partition(|it| recorded.get(&it.container.id) == Some(&it.recorded()));
             let wanted = new.len();
             news.records = ask(engine, new.into_iter().take(MOST_AT_A_TIME)).await;
-            for record in &news.records {
-                recorded.insert(record.container.id.clone(), record.container.name.clone());
-            }
+            recorded
+                .extend(news.records.iter().map(|record| (record.container.id.clone(), record.recorded())));
             let until = (news.records.len() < wanted).then(|| Instant::now() + TRIED_AGAIN);
-            self.rows = Some((Arc::clone(rows), until));
+            let (rows, images) = (Arc::clone(&snapshot.engine.value), snapshot.images.by_id.clone());
+            self.looked = Some(Looked { rows, images, until });
+            match self.seen {
+                // The profiles may be others than when it was recorded.
+                None => news.records.extend(old.iter().map(seen)),
+                Some(_) if again => news.seen = old.into_iter().map(|it| it.container.id.clone()).collect(),
+                Some(_) => {}
+            }
             if again {
                 self.seen = Some(Instant::now());
-                news.seen = old.into_iter().map(|it| it.container.id.clone()).collect();
             }
         }
         if news.is_empty() {
             return Ok(());
         }
-        self.told.extend(news.departures.iter().cloned());
-        write(&self.folder, snapshot, &self.policy, news).await
+        let told = news.departures.clone();
+        let forgotten = write(&self.folder, snapshot, &self.policy, news).await?;
+        self.told.extend(told);
+        if let (false, Some(recorded)) = (forgotten.is_empty(), &mut self.recorded) {
+            recorded.retain(|id, _| !forgotten.contains(id));
+            self.looked = None;
+        }
+        Ok(())
     }
 
     /// How something went, where that is not written down yet.
@@ -130,22 +171,29 @@ pub(crate) async fn record(
     let recorded = State::open_to_read(folder)?.map(|state| state.recorded(host)).transpose()?;
     let recorded = recorded.unwrap_or_default();
     let mut wanted = recordable(snapshot, policy, Some(wanted));
-    wanted.retain(|it| recorded.get(&it.container.id) != Some(&it.container.name));
+    wanted.retain(|it| recorded.get(&it.container.id) != Some(&it.recorded()));
     let records = ask(engine, wanted).await;
     if records.is_empty() {
         return Ok(());
     }
-    write(folder, snapshot, policy, News { records, ..News::default() }).await
+    write(folder, snapshot, policy, News { records, ..News::default() }).await.map(|_| ())
 }
 
-async fn write(folder: &Path, snapshot: &Snapshot, policy: &Policy, news: News) -> Result<(), StateFault> {
+/// Writes it down; returns what was taken to be recorded and is not.
+async fn write(
+    folder: &Path,
+    snapshot: &Snapshot,
+    policy: &Policy,
+    news: News,
+) -> Result<Vec<ContainerId>, StateFault> {
     let (folder, host, keep) = (folder.to_owned(), snapshot.host.identity.clone(), policy.recovery.keep);
     let seen_at = snapshot.engine.at.unwrap_or_else(Timestamp::now);
     let place = folder.display().to_string();
     let written = tokio::task::spawn_blocking(move || {
         let mut state = State::open(&folder)?;
-        state.record_specs(&host, seen_at, keep, &news.records, &news.seen)?;
-        state.set_departures(&host, &news.departures)
+        let forgotten = state.record_specs(&host, seen_at, keep, &news.records, &news.seen)?;
+        state.set_departures(&host, &news.departures)?;
+        Ok(forgotten)
     });
     written.await.unwrap_or_else(|_| {
         Err(StateFault::Database { path: place, why: "a bug in sandkeeper ended the write".to_owned() })

@@ -43,6 +43,22 @@ pub struct SpecRecord {
     pub spec: Option<Kept>,
 }
 
+impl SpecRecord {
+    /// What is known of it once it is written down.
+    pub fn recorded(&self) -> Recorded {
+        Recorded { name: self.container.name.clone(), persistent: self.persistent }
+    }
+}
+
+/// What a container was recorded as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The name it had.
+    pub name: String,
+    /// Whether it outlives its sessions; then it is recorded how it was made.
+    pub persistent: bool,
+}
+
 /// The engine's whole word on how a container was made. It shows itself to nobody.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Kept(String);
@@ -80,7 +96,7 @@ impl Facts {
         let mounts = container.mounts.iter();
         Self {
             image: container.image_reference().to_owned(),
-            image_id: container.image_id.clone(),
+            image_id: container.image_id.to_string(),
             labels: container.labels.clone(),
             mounts: mounts
                 .map(|mount| (mount.kind.clone(), mount.source.clone(), mount.target.clone()))
@@ -94,8 +110,8 @@ impl Facts {
         Container {
             id,
             name,
-            image: self.image,
-            image_id: self.image_id,
+            image: self.image.into(),
+            image_id: self.image_id.into(),
             labels: self.labels,
             state: ContainerState::Exited,
             created_at: self.created_at,
@@ -107,7 +123,8 @@ impl Facts {
 
 impl State {
     /// Writes down how containers looked and were made when they were seen, and that others are still here; forgets what was
-    /// last seen too long before that. What was removed since they were seen stays removed.
+    /// last seen too long before that. What was removed stays removed: no engine gives an id twice. Returns which of those
+    /// that are still here are not recorded any more.
     pub fn record_specs(
         &mut self,
         host: &str,
@@ -115,19 +132,23 @@ impl State {
         keep: Duration,
         records: &[SpecRecord],
         still_here: &[ContainerId],
-    ) -> Result<(), StateFault> {
-        let mut write = || -> rusqlite::Result<()> {
+    ) -> Result<Vec<ContainerId>, StateFault> {
+        let mut write = || -> rusqlite::Result<Vec<ContainerId>> {
             let transaction =
                 self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             for record in records {
                 write_spec(&transaction, host, at, record)?;
             }
+            let mut forgotten = Vec::new();
             for id in still_here {
-                see_again(&transaction, host, at, id)?;
+                if !see_again(&transaction, host, at, id)? {
+                    forgotten.push(id.clone());
+                }
             }
             let oldest = at.saturating_sub(keep).map_or(i64::MIN, Timestamp::as_microsecond);
             transaction.execute("DELETE FROM specs WHERE seen_at < ?1", [oldest])?;
-            transaction.commit()
+            transaction.commit()?;
+            Ok(forgotten)
         };
         let written = write();
         written.map_err(|error| self.fault(&error))
@@ -188,18 +209,23 @@ impl State {
         })
     }
 
-    /// The containers of which it is recorded how they were made, each with the name it had then.
-    pub fn recorded(&self, host: &str) -> Result<HashMap<ContainerId, String>, StateFault> {
+    /// The containers of which everything is recorded that is to be.
+    pub fn recorded(&self, host: &str) -> Result<HashMap<ContainerId, Recorded>, StateFault> {
         self.reading(|connection| {
             if !has_specs(connection)? {
                 return Ok(HashMap::new());
             }
             let mut statement = connection.prepare(
-                "SELECT container, name FROM specs WHERE host = ?1 AND (spec IS NOT NULL OR NOT persistent)",
+                "SELECT container, name, persistent FROM specs \
+                 WHERE host = ?1 AND (spec IS NOT NULL OR NOT persistent)",
             )?;
-            let rows = statement.query_map([host], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+            let rows = statement.query_map([host], |row| {
+                let recorded = Recorded { name: row.get(1)?, persistent: row.get(2)? };
+                Ok((row.get::<_, String>(0)?, recorded))
+            })?;
             let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-            Ok(rows.into_iter().filter_map(|(id, name)| Some((ContainerId::parse(&id)?, name))).collect())
+            let parsed = rows.into_iter().filter_map(|(id, it)| Some((ContainerId::parse(&id)?, it)));
+            Ok(parsed.collect())
         })
     }
 
@@ -250,9 +276,7 @@ fn write_spec(
             "INSERT INTO specs (host, container, name, system, workspace, persistent, facts, spec, seen_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (host, container) DO UPDATE SET \
              name = ?3, system = ?4, workspace = ?5, persistent = ?6, facts = ?7, spec = coalesce(?8, spec), \
-             seen_at = max(seen_at, ?9), departure = NULL, \
-             removed_at = CASE WHEN removed_at >= ?9 THEN removed_at END, \
-             removed_by = CASE WHEN removed_at >= ?9 THEN removed_by END",
+             seen_at = max(seen_at, ?9), departure = NULL",
         )?
         .execute(params![
             host,
@@ -268,15 +292,14 @@ fn write_spec(
     Ok(())
 }
 
-fn see_again(connection: &Connection, host: &str, at: Timestamp, id: &ContainerId) -> rusqlite::Result<()> {
-    connection
+/// Whether it was recorded at all.
+fn see_again(connection: &Connection, host: &str, at: Timestamp, id: &ContainerId) -> rusqlite::Result<bool> {
+    let changed = connection
         .prepare_cached(
-            "UPDATE specs SET seen_at = max(seen_at, ?3), departure = NULL, \
-             removed_at = CASE WHEN removed_at >= ?3 THEN removed_at END, \
-             removed_by = CASE WHEN removed_at >= ?3 THEN removed_by END WHERE host = ?1 AND container = ?2",
+            "UPDATE specs SET seen_at = max(seen_at, ?3), departure = NULL WHERE host = ?1 AND container = ?2",
         )?
         .execute(params![host, id.as_str(), at.as_microsecond()])?;
-    Ok(())
+    Ok(changed > 0)
 }
 
 fn read_gone(
@@ -357,4 +380,62 @@ fn has_specs(connection: &Connection) -> rusqlite::Result<bool> {
 
 pub(super) fn moment(microseconds: i64) -> Option<Timestamp> {
     Timestamp::from_microsecond(microseconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::recovery::Happening;
+
+    const HOST: &str = "unix:///engine";
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn record(id: &ContainerId) -> SpecRecord {
+        let facts = Facts {
+            image: "sandbox".to_owned(),
+            image_id: "sha256:1".to_owned(),
+            labels: Labels::from([("a", "1")]),
+            mounts: Vec::new(),
+            created_at: at(0),
+        };
+        SpecRecord {
+            container: Arc::new(facts.container(id.clone(), "box".to_owned())),
+            system: SystemName::new("native"),
+            workspace: None,
+            persistent: true,
+            spec: Some(Kept::new("{}".to_owned())),
+        }
+    }
+
+    fn remembered(state: &State) -> Arc<Remembered> {
+        let recalled = state.recalled(HOST, &HashSet::new()).unwrap();
+        assert_eq!(recalled.gone.len(), 1);
+        Arc::clone(&recalled.gone[0])
+    }
+
+    #[test]
+    fn what_is_still_here_was_seen_now_and_nothing_else_of_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = State::open(folder.path()).unwrap();
+        let id = ContainerId::parse(&"a".repeat(64)).unwrap();
+        let keep = Duration::from_secs(1000);
+        state.record_specs(HOST, at(1), keep, &[record(&id)], &[]).unwrap();
+        let before = remembered(&state);
+        let departure = Departure::after(None, Happening::Destroyed, at(2)).unwrap();
+        state.set_departures(HOST, &[(id.clone(), departure)]).unwrap();
+        state.record_specs(HOST, at(3), keep, &[], std::slice::from_ref(&id)).unwrap();
+        assert_eq!(*remembered(&state), Remembered { seen_at: at(3), ..(*before).clone() });
+        // It was seen before it was removed.
+        state.set_removed(HOST, &id, at(5), "ada").unwrap();
+        state.record_specs(HOST, at(4), keep, &[], std::slice::from_ref(&id)).unwrap();
+        assert_eq!(remembered(&state).removed, Some((at(5), "ada".to_owned())));
+        // And what nobody has seen for long is forgotten.
+        state.record_specs(HOST, at(2000), keep, &[], &[]).unwrap();
+        assert!(state.recalled(HOST, &HashSet::new()).unwrap().gone.is_empty());
+        let forgotten = state.record_specs(HOST, at(2001), keep, &[], std::slice::from_ref(&id)).unwrap();
+        assert_eq!(forgotten, [id], "whoever takes it to be recorded hears that it is not");
+    }
 }

@@ -55,6 +55,8 @@ impl Surface for TestBackend {
 pub struct Screen<S> {
     surface: S,
     shown: Buffer,
+    /// What was shown before that: the cells of the next picture, which need not be made anew.
+    spare: Buffer,
     cursor: Cursor,
     stale: bool,
 }
@@ -62,7 +64,7 @@ pub struct Screen<S> {
 impl<S: Surface> Screen<S> {
     /// A screen of which nothing is known yet.
     pub fn new(surface: S) -> Self {
-        Self { surface, shown: Buffer::default(), cursor: None, stale: true }
+        Self { surface, shown: Buffer::default(), spare: Buffer::default(), cursor: None, stale: true }
     }
 
     /// What is drawn on.
@@ -82,7 +84,9 @@ impl<S: Surface> Screen<S> {
         paint: impl FnOnce(Rect, &mut Buffer) -> Cursor,
     ) -> Result<bool, S::Error> {
         let area = Rect { x: 0, y: 0, width: size.0, height: size.1 };
-        let mut next = Buffer::empty(area);
+        let mut next = std::mem::take(&mut self.spare);
+        next.resize(area);
+        next.reset();
         let cursor = paint(area, &mut next);
         if self.stale || self.shown.area != area {
             self.surface.hide_cursor()?;
@@ -110,7 +114,7 @@ impl<S: Surface> Screen<S> {
         }
         let written = any || self.cursor != cursor;
         self.cursor = cursor;
-        self.shown = next;
+        self.spare = std::mem::replace(&mut self.shown, next);
         Ok(written)
     }
 }

@@ -37,7 +37,7 @@ impl ImageCache {
         let mut references = BTreeSet::new();
         let mut ids = BTreeSet::new();
         for container in containers {
-            ids.insert(container.image_id.clone());
+            ids.insert(container.image_id.to_string());
             if names_a_tag(container.image_reference()) {
                 references.insert(container.image_reference().to_owned());
             }

@@ -24,10 +24,9 @@ const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 pub(super) struct Recall {
     /// Where our own state is.
     folder: PathBuf,
-    /// Every container of the last good list that some profile recognises.
-    present: HashMap<ContainerId, Arc<Container>>,
     /// When that list was made.
     at: Option<Timestamp>,
+    /// The last good list.
     rows: Option<Arc<Vec<Row>>>,
     /// What was known of their images.
     images: Images,
@@ -48,15 +47,7 @@ struct Recorded {
 
 impl Recall {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self {
-            folder,
-            present: HashMap::new(),
-            at: None,
-            rows: None,
-            images: Images::default(),
-            gone: HashMap::new(),
-            recorded: None,
-        }
+        Self { folder, at: None, rows: None, images: Images::default(), gone: HashMap::new(), recorded: None }
     }
 
     /// Everything that is remembered beside what this snapshot shows.
@@ -138,32 +129,33 @@ impl Recall {
         let rows = &snapshot.engine.value;
         let seen_at = self.at.or(snapshot.engine.at).unwrap_or_default();
         self.at = snapshot.engine.at;
+        self.gone.retain(|_, gone| Timestamp::now().duration_since(gone.seen_at) < KEPT_FOR);
         if self.rows.as_ref().is_some_and(|known| Arc::ptr_eq(known, rows)) {
+            if self.images != snapshot.images {
+                self.images = snapshot.images.clone();
+            }
             return;
         }
-        self.rows = Some(Arc::clone(rows));
-        let containers = rows.iter().filter_map(|row| match row {
-            Row::Container(container) => Some(container),
-            Row::Unreadable(_) => None,
-        });
-        let present: HashMap<ContainerId, Arc<Container>> =
-            containers.map(|container| (container.id.clone(), Arc::clone(container))).collect();
+        let before = self.rows.replace(Arc::clone(rows)).unwrap_or_default();
         let listed: HashSet<&ContainerId> = rows.iter().filter_map(id_of).collect();
         let images = std::mem::replace(&mut self.images, snapshot.images.clone());
-        let mut went = std::mem::replace(&mut self.present, present);
-        went.retain(|id, _| !listed.contains(id));
+        let went: Vec<&Arc<Container>> = before
+            .iter()
+            .filter_map(|row| match row {
+                Row::Container(container) if !listed.contains(&container.id) => Some(container),
+                Row::Container(_) | Row::Unreadable(_) => None,
+            })
+            .collect();
         if !went.is_empty() {
             // Whose they were is judged by what was known while they were here.
-            let rows = went.values().map(|container| Row::Container(Arc::clone(container))).collect();
+            let rows = went.iter().map(|container| Row::Container(Arc::clone(container))).collect();
             let engine = Reading::good(rows, seen_at);
             let owned = owned(&Snapshot { engine, images, ..snapshot.clone() }, None);
-            let owned = went.values().filter(|container| owned.contains(&container.id));
+            let owned = went.into_iter().filter(|container| owned.contains(&container.id));
             let gone = owned.filter_map(|container| remembered(snapshot, container, seen_at));
             self.gone.extend(gone.map(|gone| (gone.container.id.clone(), Arc::new(gone))));
         }
-        self.gone.retain(|id, gone| {
-            !listed.contains(id) && Timestamp::now().duration_since(gone.seen_at) < KEPT_FOR
-        });
+        self.gone.retain(|id, _| !listed.contains(id));
     }
 }
 

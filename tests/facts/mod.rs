@@ -162,8 +162,8 @@ impl Facts {
     /// One more container, with what is known of its image.
     pub(crate) fn container(mut self, sandbox: Sandbox) -> Self {
         let Sandbox { container, image, tag } = sandbox;
-        self.snapshot.images.by_id.extend(image.map(|fact| (container.image_id.clone(), fact)));
-        self.snapshot.images.by_reference.extend(tag.map(|fact| (container.image.clone(), fact)));
+        self.snapshot.images.by_id.extend(image.map(|fact| (container.image_id.to_string(), fact)));
+        self.snapshot.images.by_reference.extend(tag.map(|fact| (container.image.to_string(), fact)));
         self.row(Row::Container(Arc::new(container)))
     }
 

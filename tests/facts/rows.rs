@@ -40,8 +40,8 @@ pub(crate) fn bare(name: &str) -> Sandbox {
     let container = Container {
         id: id_of(name),
         name: name.to_owned(),
-        image: IMAGE.0.to_owned(),
-        image_id: IMAGE.1.to_owned(),
+        image: IMAGE.0.into(),
+        image_id: IMAGE.1.into(),
         labels: Labels::default(),
         state: ContainerState::Running,
         created_at: ago("2h"),
@@ -145,10 +145,10 @@ impl Sandbox {
 
     /// Made from an image of its own, about which this is known.
     pub(crate) fn image(mut self, fact: ImageFact) -> Self {
-        self.container.image_id = format!("sha256:{}", self.container.id);
+        self.container.image_id = format!("sha256:{}", self.container.id).into();
         let reference = format!("{}-image:latest", self.container.name);
-        self.container.image.clone_from(&reference);
-        self.tag = Some(TagFact::Names(self.container.image_id.clone()));
+        self.container.image = reference.as_str().into();
+        self.tag = Some(TagFact::Names(self.container.image_id.to_string()));
         self.image = Some(fact);
         self.inspection(|inspection| inspection.image_reference = reference)
     }

@@ -46,6 +46,23 @@ fn specs_are_recorded_only_where_that_is_allowed_and_forgotten_in_time() {
 }
 
 #[test]
+fn what_was_recorded_under_other_rules_is_recorded_by_todays() {
+    let host = SimHost::new();
+    let id = lasting(&host, "atlas");
+    let native = include_str!("../../assets/profiles/native.toml");
+    let lasts = "default = true }";
+    assert!(native.contains(lasts), "{native}");
+    host.home.write(".config/sandkeeper/profiles/native.toml", native.replace(lasts, "default = false }"));
+    see(&host);
+    assert_eq!(recorded(&host), 0, "what goes with its sessions is not made again");
+    host.home.write(".config/sandkeeper/profiles/native.toml", native);
+    see(&host);
+    assert_eq!(recorded(&host), 1);
+    remove_behind_our_back(&host, &id);
+    assert_eq!(result(&recreate(&host, "atlas").expect_exit(0).json()).0, "recreated");
+}
+
+#[test]
 fn a_secret_is_in_the_spec_and_nowhere_else() {
     let host = SimHost::new();
     let id = lasting(&host, "atlas");

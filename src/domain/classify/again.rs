@@ -101,7 +101,7 @@ impl Surroundings {
     fn around(&self, container: &Arc<Container>, aside: Option<&Quarantine>, now: Timestamp) -> Snapshot {
         let all = &self.snapshot;
         let reference = container.image_reference();
-        let by_id = all.images.by_id.get_key_value(&container.image_id);
+        let by_id = all.images.by_id.get_key_value(&*container.image_id);
         let by_reference = all.images.by_reference.get_key_value(reference);
         Snapshot {
             host: all.host.clone(),

@@ -22,8 +22,6 @@ pub(super) struct Candidate<'a> {
     pub(super) workspace: Option<String>,
     /// Why it may not be ours at all.
     pub(super) doubt: Option<Box<Evidence>>,
-    /// Why its sessions cannot be read, whatever the stores say.
-    pub(super) undecidable: Option<&'a str>,
 }
 
 /// All rows, sorted by whose they are.
@@ -114,8 +112,7 @@ fn candidate<'a>(
         None => labels_from_image(&system.profile, container, &snapshot.images),
     };
     let workspace = system.profile.workspace_of(&recognised);
-    let undecidable = recognised.undecidable;
-    Candidate { container, recognised, workspace, doubt: doubt.map(Box::new), undecidable }
+    Candidate { container, recognised, workspace, doubt: doubt.map(Box::new) }
 }
 
 /// Containers inherit the labels of their image, so a label that the image carries too proves nothing about who
@@ -123,7 +120,7 @@ fn candidate<'a>(
 fn labels_from_image(profile: &Profile, container: &Container, images: &Images) -> Option<Evidence> {
     let image = || container.image_reference().to_owned();
     let unverifiable = |why: &str| Some(Evidence::ImageUnverifiable { image: image(), why: why.to_owned() });
-    match images.by_id.get(&container.image_id) {
+    match images.by_id.get(&*container.image_id) {
         None => unverifiable("it was not looked up"),
         Some(ImageFact::Gone) => unverifiable("the engine no longer has it"),
         Some(ImageFact::Failed(fault)) => unverifiable(fault),

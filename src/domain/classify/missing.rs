@@ -89,13 +89,7 @@ fn in_good_hands(verdicts: &[Verdict]) -> HashSet<usize> {
 
 fn ghost<'a>(system: &'a SystemFacts, gone: &'a Remembered) -> Option<Candidate<'a>> {
     let Match::Ours(recognised) = system.profile.recognise(&gone.container) else { return None };
-    Some(Candidate {
-        container: &gone.container,
-        workspace: gone.workspace.clone(),
-        doubt: None,
-        undecidable: None,
-        recognised,
-    })
+    Some(Candidate { container: &gone.container, workspace: gone.workspace.clone(), doubt: None, recognised })
 }
 
 /// Those that belong to our installation: the one that was named, else the only one that shows itself here.

@@ -103,7 +103,7 @@ fn image_moved(container: &Container, images: &Images) -> Option<Evidence> {
     match images.by_reference.get(reference)? {
         TagFact::Names(now) if digest(now) != digest(&container.image_id) => Some(Evidence::ImageMoved {
             reference: reference.to_owned(),
-            image_id: container.image_id.clone(),
+            image_id: container.image_id.to_string(),
             now: now.clone(),
         }),
         _ => None,

@@ -39,6 +39,8 @@ struct ListRow {
 pub(crate) struct ListReader<'a> {
     elements: Elements,
     known: HashMap<&'a ContainerId, &'a Arc<Container>>,
+    /// The names of images, which many containers have in common.
+    images: HashSet<Arc<str>>,
     rows: Vec<Row>,
     /// How the answer begins, to show what came in place of a list.
     beginning: Vec<u8>,
@@ -53,6 +55,7 @@ impl<'a> ListReader<'a> {
         Self {
             elements: Elements::default(),
             known: containers.collect(),
+            images: HashSet::new(),
             rows: Vec::with_capacity(known.len()),
             beginning: Vec::new(),
         }
@@ -62,11 +65,11 @@ impl<'a> ListReader<'a> {
     pub(crate) fn take(&mut self, piece: &[u8]) -> Result<(), EngineFault> {
         let room = 60_usize.saturating_sub(self.beginning.len());
         self.beginning.extend_from_slice(&piece[..piece.len().min(room)]);
-        let Self { elements, known, rows, .. } = self;
+        let Self { elements, known, images, rows, .. } = self;
         let taken = elements.take(piece, |element| {
             // An element that is no JSON puts all of the answer in doubt; one that is not as promised only itself.
             let raw: &RawValue = serde_json::from_slice(element).map_err(|error| error.to_string())?;
-            rows.push(remembered(row(raw.get()), known));
+            rows.push(remembered(row(raw.get()), known, images));
             Ok(())
         });
         taken.map_err(|problem: String| self.unintelligible(&problem))
@@ -85,14 +88,30 @@ impl<'a> ListReader<'a> {
     }
 }
 
-fn remembered(row: Row, known: &HashMap<&ContainerId, &Arc<Container>>) -> Row {
+/// The row, in words that are known already wherever they are the same.
+fn remembered(
+    row: Row,
+    known: &HashMap<&ContainerId, &Arc<Container>>,
+    images: &mut HashSet<Arc<str>>,
+) -> Row {
     let Row::Container(mut container) = row else { return row };
-    if let Some(known) = known.get(&container.id) {
-        if container == **known {
-            return Row::Container(Arc::clone(known));
-        }
-        if let Some(container) = Arc::get_mut(&mut container) {
-            container.share(known);
+    let known = known.get(&container.id);
+    if let Some(known) = known
+        && container == **known
+    {
+        return Row::Container(Arc::clone(known));
+    }
+    if let Some(container) = Arc::get_mut(&mut container) {
+        match known {
+            Some(known) => container.share(known),
+            None => {
+                for text in [&mut container.image, &mut container.image_id] {
+                    match images.get(text) {
+                        Some(known) => *text = Arc::clone(known),
+                        None => drop(images.insert(Arc::clone(text))),
+                    }
+                }
+            }
         }
     }
     Row::Container(container)
@@ -117,8 +136,8 @@ pub(crate) fn row(json: &str) -> Row {
         (Some(id), Ok(created_at), None) => Row::Container(Arc::new(Container {
             id,
             name,
-            image: raw.image,
-            image_id: raw.image_id,
+            image: raw.image.into(),
+            image_id: raw.image_id.into(),
             labels,
             state: ContainerState::parse(raw.state.as_deref().unwrap_or_default()),
             created_at,
