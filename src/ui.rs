@@ -18,6 +18,7 @@ mod runtime;
 mod surface;
 pub mod terminal;
 pub mod theme;
+mod timeline;
 mod update;
 mod usage;
 mod view;

@@ -18,8 +18,9 @@ use crate::state::{Kept, Recorded, SpecRecord, State, StateFault};
 
 /// How many containers are asked for at once.
 const AT_ONCE: usize = 8;
-/// More than these are recorded with the next look.
-const MOST_AT_A_TIME: usize = 200;
+/// So many are recorded at a time, and more of them a moment later.
+const MOST_AT_A_TIME: usize = 50;
+const MOMENT: Duration = Duration::from_secs(2);
 /// What could not be recorded is tried again after this long.
 const TRIED_AGAIN: Duration = Duration::from_secs(10);
 /// That a container is still seen is written down this often.
@@ -108,7 +109,8 @@ impl Recorder {
             news.records = ask(engine, new.into_iter().take(MOST_AT_A_TIME)).await;
             recorded
                 .extend(news.records.iter().map(|record| (record.container.id.clone(), record.recorded())));
-            let until = (news.records.len() < wanted).then(|| Instant::now() + TRIED_AGAIN);
+            let pause = if wanted > MOST_AT_A_TIME { MOMENT } else { TRIED_AGAIN };
+            let until = (news.records.len() < wanted).then(|| Instant::now() + pause);
             let (rows, images) = (Arc::clone(&snapshot.engine.value), snapshot.images.by_id.clone());
             self.looked = Some(Looked { rows, images, until });
             match self.seen {

@@ -2,11 +2,12 @@
 //! keyed by what a row is, never by where it stands, so that sort, filter and refresh move nothing from under a finger.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
 use super::filter::{Candidate, Filter};
+use super::timeline::Timeline;
 use super::usage::Usages;
 use crate::domain::evidence::Evidence;
 use crate::domain::verdict::{Lost, Subject, Verdict};
@@ -195,7 +196,7 @@ pub(super) struct Traces<'a> {
     /// What they use.
     pub(super) usages: &'a Usages,
     /// The statuses they have had.
-    pub(super) timelines: &'a HashMap<ContainerId, VecDeque<Status>>,
+    pub(super) timelines: &'a HashMap<ContainerId, Timeline>,
 }
 
 /// What a row is ordered by. What is not known comes last.
@@ -468,7 +469,7 @@ fn rank(column: Column, verdict: &Verdict, traces: Traces<'_>) -> Rank {
         Column::Past => {
             let past = verdict.subject.id().and_then(|id| traces.timelines.get(id));
             // What changed most comes first.
-            Rank::Number(-number(past.map_or(0, VecDeque::len)))
+            Rank::Number(-number(past.map_or(0, Timeline::len)))
         }
         Column::Why => known(verdict.evidence.first().map(|reason| Rank::Text(reason.to_string()))),
     }

@@ -1,6 +1,6 @@
 //! Everything the dashboard knows. Plain data: [`update`](fn@super::update) changes it, [`view`](fn@super::view) draws it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,14 +15,13 @@ use super::list::{Content, Key, List, Row, Traces};
 use super::message::{LastLook, Observation};
 use super::preview::Preview;
 use super::theme::Theme;
+use super::timeline::Timeline;
 use super::usage::Usages;
 use super::work::{Summary, Work};
 use crate::domain::verdict::{Lost, Verdict};
 use crate::domain::{ContainerId, Policy, Status};
 use crate::text::clean;
 
-/// How many statuses of a container are remembered for the timeline.
-pub(super) const TIMELINE: usize = 8;
 /// More toasts than this are never on screen.
 const MOST_TOASTS: usize = 4;
 
@@ -107,7 +106,7 @@ pub struct Model {
     /// What visible containers use.
     pub usages: Usages,
     /// The statuses each container has had, the newest last.
-    pub timelines: HashMap<ContainerId, VecDeque<Status>>,
+    pub timelines: HashMap<ContainerId, Timeline>,
     /// Which theme.
     pub theme: usize,
     /// Whether the mouse is listened to.
@@ -282,14 +281,7 @@ impl Model {
     }
 
     pub(super) fn note_status(&mut self, id: &ContainerId, status: Status) {
-        let timeline = self.timelines.entry(id.clone()).or_default();
-        if timeline.back() == Some(&status) {
-            return;
-        }
-        if timeline.len() == TIMELINE {
-            timeline.pop_front();
-        }
-        timeline.push_back(status);
+        self.timelines.entry(id.clone()).or_default().note(status);
     }
 
     /// Lays the list out anew and keeps the cursor on screen.

@@ -11,7 +11,8 @@ use crate::domain::verdict::{Lost, Verdict};
 use crate::text::{clean, width};
 use crate::ui::glyphs::Glyphs;
 use crate::ui::list::{Column, Group};
-use crate::ui::model::{Model, TIMELINE};
+use crate::ui::model::Model;
+use crate::ui::timeline::{TIMELINE, Timeline};
 use crate::ui::usage::TRACE;
 
 /// Columns leave in this order when the terminal is narrow; the name, the status and the reason stay.
@@ -159,7 +160,7 @@ pub(super) fn of_container(column: Column, verdict: &Verdict, model: &Model) -> 
 fn past(verdict: &Verdict, model: &Model) -> String {
     let timeline = verdict.subject.id().and_then(|id| model.timelines.get(id));
     let timeline = timeline.filter(|timeline| timeline.len() > 1);
-    timeline.into_iter().flatten().map(|status| model.glyphs().status(*status)).collect()
+    timeline.into_iter().flat_map(Timeline::iter).map(|status| model.glyphs().status(status)).collect()
 }
 
 pub(super) fn of_lost(column: Column, lost: &Lost) -> String {

@@ -164,8 +164,8 @@ fn why(model: &Model, verdict: &Verdict, room: usize) -> Vec<Line> {
                 line.push((" → ".to_owned(), theme.style(Role::Dim)));
             }
             line.push((
-                format!("{} {status}", model.glyphs().status(*status)),
-                theme.style(Role::Status(*status)),
+                format!("{} {status}", model.glyphs().status(status)),
+                theme.style(Role::Status(status)),
             ));
         }
         lines.push(line);
