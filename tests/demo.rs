@@ -16,6 +16,7 @@ use sandkeeper::demo::{DemoOptions, Scene};
 use sandkeeper::domain::{Policy, Snapshot, Status, classify};
 use support::native::{container, reasons};
 use support::program::{Home, Program};
+use support::terminal::{Key, Terminal};
 use support::wait_until;
 
 /// The machine may be slow; the demo is not.
@@ -238,6 +239,28 @@ fn every_action_works_there() {
     run(&["undrain", "--yes", "data-pipeline"]).expect_exit(0);
     run(&["doctor"]).expect_exit(0).expect_stdout("profile parachute");
     run(&["log"]).expect_exit(0);
+    desk.wait_until_clean(&before);
+}
+
+#[test]
+fn what_is_lost_or_removed_there_comes_back_by_key() {
+    let desk = Desk::new();
+    let before = desk.contents();
+    let terminal = Terminal::start(desk.demo(&["--speed", "5"]), 50, 200);
+    terminal.wait_for("atelier-importer-1").type_keys("/importer").press(Key::Enter);
+    let is_lost = |screen: &str| {
+        screen.lines().any(|line| line.contains("atelier-importer-1") && line.contains("lost"))
+    };
+    terminal.wait_gone("atelier-mobile-old").wait_until("somebody has removed it", is_lost).type_keys("jC");
+    terminal.wait_for("Recreate: 1 to change").type_keys("y").wait_for("recreate is over: 1 recreated");
+    terminal.press(Key::Enter).wait_gone("[ Close ]");
+    terminal.wait_until("its session has it again", |screen| !is_lost(screen));
+    terminal.press(Key::Esc).wait_for("atelier-mobile-old").type_keys("/mobile-old").press(Key::Enter);
+    terminal.wait_gone("atelier-importer-1").type_keys("jX").wait_for("Remove: 1 to change").type_keys("y");
+    terminal.wait_for("remove is over: 1 removed").press(Key::Enter).wait_gone("[ Close ]");
+    terminal.type_keys("U").wait_for("Undo: 1 to change").type_keys("y");
+    terminal.wait_for("undo is over: 1 recreated").press(Key::Enter).wait_gone("[ Close ]");
+    terminal.wait_for("atelier-mobile-old").quit();
     desk.wait_until_clean(&before);
 }
 

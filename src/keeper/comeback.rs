@@ -174,8 +174,8 @@ impl Comeback<'_> {
     }
 
     /// Another container that serves those who miss this one: made by us in an attempt that was cut short, made by somebody
-    /// under the same name, or, with the same labels, in the same folders or in use by the same sessions. Where none of these
-    /// is here and yet nobody misses it any more, none is made.
+    /// under the same name, or, with the same labels, made since in the same folders or in use by the same sessions. Where
+    /// none of these is here and yet nobody misses it any more, none is made.
     fn in_its_place(&self, gone: &Remembered, rows: &[Row]) -> Result<Option<Arc<Container>>, Ended> {
         let now = Timestamp::now();
         let engine = Reading::good(rows.to_vec(), now);
@@ -189,6 +189,8 @@ impl Comeback<'_> {
             binds
         };
         let wanted = binds(&gone.container);
+        // Engines count in whole seconds.
+        let since = gone.last_known().as_second();
         let temporary = temporary_name(&gone.container.id);
         let serves = |container: &&Arc<Container>| {
             let claimed = verdicts.containers.iter().find(|v| v.subject.id() == Some(&container.id));
@@ -196,7 +198,10 @@ impl Comeback<'_> {
             container.name == gone.container.name
                 || container.name.starts_with(&temporary)
                 || (!still_missed && was_missed && live)
-                || (!still_missed && !wanted.is_empty() && binds(container) == wanted)
+                || (!still_missed
+                    && container.created_at.as_second() >= since
+                    && !wanted.is_empty()
+                    && binds(container) == wanted)
         };
         let same_labels = rows.iter().filter_map(|row| match row {
             Row::Container(container) if container.labels == gone.container.labels => Some(container),

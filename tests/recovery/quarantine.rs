@@ -115,6 +115,18 @@ fn a_removal_is_undone_from_what_was_recorded() {
 }
 
 #[test]
+fn a_sibling_that_was_there_before_has_not_taken_the_place_of_what_was_removed() {
+    let host = SimHost::new();
+    for name in ["old", "sibling"] {
+        host.sandbox(name, "atlas").sleeping().with(true, "Binds", json!(["/srv/atlas:/work"])).placed();
+    }
+    host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "old"]).run().expect_exit(0);
+    let finished = host.sandkeeper(&["undo", "--yes", "--json"]).run().expect_exit(0);
+    assert_eq!(result(&finished.json()).0, "recreated", "{finished}");
+    assert_eq!(host.names(), ["old", "sibling"]);
+}
+
+#[test]
 fn a_removal_by_key_is_put_aside_or_undone_by_key() {
     let host = SimHost::new();
     host.sandbox("old", "atlas").sleeping().placed();

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use super::dice::Dice;
 use super::event::{Event, Events};
 use super::filters::Filters;
+use super::program::Program;
 pub(super) use acts::Stop;
 pub(super) use container::LogLine;
 pub use container::{Phase, Placed, SimContainer};
@@ -67,6 +68,8 @@ pub struct World {
     images: BTreeMap<String, SimImage>,
     tags: BTreeMap<String, String>,
     execs: BTreeMap<String, SimExec>,
+    /// What commands do that only the images here have, as containers that were placed have shown.
+    commands: HashMap<Vec<String>, Program>,
     pub(super) events: Events,
     /// Bad habits of the host.
     pub quirks: Quirks,
@@ -85,6 +88,7 @@ impl World {
             images: BTreeMap::new(),
             tags: BTreeMap::new(),
             execs: BTreeMap::new(),
+            commands: HashMap::new(),
             events: Events::default(),
             quirks: Quirks::default(),
             dice: Dice::new(seed),

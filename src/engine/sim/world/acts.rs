@@ -41,6 +41,9 @@ impl World {
             "dead" => Phase::Dead,
             strange => Phase::Strange(strange.to_owned()),
         };
+        if Program::of_command(&placed.command).is_none() && !self.commands.contains_key(&placed.command) {
+            self.commands.insert(placed.command.clone(), placed.program.clone());
+        }
         let program = Some(placed.program.clone());
         self.keep(SimContainer::new(id.clone(), placed, phase, program));
         id
@@ -73,7 +76,7 @@ impl World {
         for elsewhere in ["HostConfig", "NetworkingConfig", "Labels", "Image"] {
             config.remove(elsewhere);
         }
-        let program = Program::of_command(&command);
+        let program = Program::of_command(&command).or_else(|| self.commands.get(&command).cloned());
         let id = self.dice.hex(64);
         let placed = Placed {
             name,
