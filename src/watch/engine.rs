@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::images::{ImageCache, is_image_id};
 use super::place::Place;
 use super::{Backoff, Cadence, paths};
-use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Processes, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::domain::recovery::{Departure, Happening};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
@@ -20,8 +20,10 @@ use crate::engine::{Address, Attempt, Endpoint, EngineEvent, EngineFault, Engine
 /// Of how many it is asked at most, in one look, how they ended.
 const MOST_ASKED_FOR: usize = 32;
 const QUESTIONS_AT_ONCE: usize = 16;
-/// Running containers are inspected again after this long even if no event spoke of them.
-const INSPECTION_LIFETIME: Duration = Duration::from_secs(30);
+/// Running containers are inspected again after this long even if no event spoke of them; sooner those in which something runs,
+/// or may begin to without an event.
+const INSPECTION_LIFETIME: Duration = Duration::from_mins(5);
+const LIFETIME_OF_THE_BUSY: Duration = Duration::from_secs(30);
 /// Engines count from whole seconds.
 const NOT_EXACT: Duration = Duration::from_secs(2);
 /// Events come in bursts; one look serves the whole burst.
@@ -289,8 +291,12 @@ impl EngineWatcher {
     }
 
     fn still_holds(&self, at: Instant, inspected: &Container, listed: &Container) -> bool {
+        let is_quiet = inspected.inspection().is_some_and(|inspection| {
+            inspection.running_execs == 0 && inspection.processes == Processes::NotAsked
+        });
+        let lifetime = if is_quiet { INSPECTION_LIFETIME } else { LIFETIME_OF_THE_BUSY };
         self.events_flow
-            && at.elapsed() < INSPECTION_LIFETIME
+            && at.elapsed() < lifetime
             && inspected.state == listed.state
             && inspected.name == listed.name
     }

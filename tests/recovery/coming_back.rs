@@ -6,7 +6,9 @@ use sandkeeper::domain::ContainerId;
 use sandkeeper::engine::sim::{Fault, FaultRule, Placed, Program};
 use serde_json::json;
 
-use crate::ground::{CANARY, lasting, log, recorded, recreate, remove_behind_our_back, result, see, status};
+use crate::ground::{
+    CANARY, dashboard_with_a_loss, lasting, log, recreate, remove_behind_our_back, result, see, status,
+};
 use crate::support::simulated::SimHost;
 use crate::support::terminal::Key;
 use crate::support::{seconds, wait_until};
@@ -308,12 +310,8 @@ fn a_create_that_fails_and_cannot_be_looked_for_is_said_to_be_left_behind() {
 #[test]
 fn what_nobody_misses_any_more_is_not_made_again() {
     let host = SimHost::new();
-    let id = lasting(&host, "atlas");
-    let terminal = host.dashboard(&[]);
-    terminal.wait_for("1 active");
-    wait_until(seconds(60), "it is recorded", || recorded(&host) == 1);
-    remove_behind_our_back(&host, &id);
-    terminal.wait_for("1 lost").type_keys("jC").wait_for("Recreate: 1 to change");
+    let terminal = dashboard_with_a_loss(&host);
+    terminal.type_keys("jC").wait_for("Recreate: 1 to change");
     // While the question waits for its answer, the session gets another container, made in another way.
     host.sandbox("other", "atlas").label("made", "otherwise").sleeping().placed();
     terminal.type_keys("y").wait_for("1 skipped").press(Key::Enter).wait_gone("[ Close ]");

@@ -5,8 +5,9 @@ use sandkeeper::domain::ContainerId;
 use serde_json::{Value, json};
 
 use crate::support::program::Finished;
-use crate::support::seconds;
 use crate::support::simulated::SimHost;
+use crate::support::terminal::Terminal;
+use crate::support::{seconds, wait_until};
 
 /// A value that nobody may ever be shown.
 pub(crate) const CANARY: &str = "canary-5up3r-53cr3t";
@@ -23,6 +24,17 @@ pub(crate) fn lasting(host: &SimHost, name: &str) -> ContainerId {
         .with(true, "Binds", json!(["/srv/atlas:/work"]))
         .with(true, "Tmpfs", json!({ "/scratch": "" }))
         .placed()
+}
+
+/// A dashboard that has recorded the lasting container `atlas`, and then sees it lost.
+pub(crate) fn dashboard_with_a_loss(host: &SimHost) -> Terminal {
+    let id = lasting(host, "atlas");
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("1 active");
+    wait_until(seconds(60), "it is recorded", || recorded(host) == 1);
+    remove_behind_our_back(host, &id);
+    terminal.wait_for("1 lost");
+    terminal
 }
 
 /// Lets sandkeeper see the host once, as every acting command does.

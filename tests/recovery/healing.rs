@@ -4,10 +4,10 @@ use sandkeeper::domain::ContainerId;
 use sandkeeper::engine::sim::{Fault, FaultRule, Signal};
 use serde_json::json;
 
-use crate::ground::{lasting, recorded, recreate, remove_behind_our_back, result, see};
+use crate::ground::{dashboard_with_a_loss, lasting, recreate, remove_behind_our_back, result, see};
+use crate::support::seconds;
 use crate::support::simulated::SimHost;
 use crate::support::terminal::Key;
-use crate::support::{seconds, wait_until};
 
 #[test]
 fn healing_brings_back_once_and_gives_up_after_three_failures() {
@@ -45,12 +45,8 @@ fn healing_brings_back_once_and_gives_up_after_three_failures() {
 #[test]
 fn a_running_dashboard_shows_a_loss_brings_it_back_by_key_and_heals_only_if_allowed() {
     let host = SimHost::new();
-    let id = lasting(&host, "atlas");
-    let terminal = host.dashboard(&[]);
-    terminal.wait_for("1 active");
-    wait_until(seconds(60), "it is recorded", || recorded(&host) == 1);
-    remove_behind_our_back(&host, &id);
-    terminal.wait_for("1 lost").type_keys("jC").wait_for("Recreate: 1 to change").type_keys("y");
+    let terminal = dashboard_with_a_loss(&host);
+    terminal.type_keys("jC").wait_for("Recreate: 1 to change").type_keys("y");
     terminal.wait_for("recreate is over: 1 recreated").press(Key::Enter).wait_gone("[ Close ]");
     terminal.wait_gone("1 lost").wait_for("1 active");
     // Remove it by key, and take that back.

@@ -6,11 +6,12 @@ use rusqlite::Connection;
 use sandkeeper::engine::sim::{Fault, FaultRule};
 use serde_json::json;
 
-use crate::ground::{CANARY, lasting, recorded, recreate, remove_behind_our_back, result, see};
+use crate::ground::{
+    CANARY, dashboard_with_a_loss, lasting, recorded, recreate, remove_behind_our_back, result, see,
+};
 use crate::support::program::Finished;
 use crate::support::simulated::SimHost;
 use crate::support::terminal::Key;
-use crate::support::{seconds, wait_until};
 
 #[test]
 fn specs_are_recorded_only_where_that_is_allowed_and_forgotten_in_time() {
@@ -65,12 +66,7 @@ fn what_was_recorded_under_other_rules_is_recorded_by_todays() {
 #[test]
 fn a_secret_is_in_the_spec_and_nowhere_else() {
     let host = SimHost::new();
-    let id = lasting(&host, "atlas");
-    let terminal = host.dashboard(&[]);
-    terminal.wait_for("1 active");
-    wait_until(seconds(60), "it is recorded", || recorded(&host) == 1);
-    remove_behind_our_back(&host, &id);
-    terminal.wait_for("1 lost");
+    let terminal = dashboard_with_a_loss(&host);
     host.engine.fault(
         FaultRule::on("POST", "/containers/create", Fault::Status(400, format!("bad variable {CANARY}")))
             .first(1),
