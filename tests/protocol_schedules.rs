@@ -3,7 +3,7 @@
 //! session is live, except in the documented window between the last look and the removal.
 
 #![expect(clippy::unwrap_used, reason = "the functions below are part of the test")]
-#![allow(clippy::match_same_arms, reason = "each arm has its own reason")]
+#![expect(clippy::match_same_arms, reason = "each arm has its own reason")]
 
 mod support;
 
