@@ -2,7 +2,7 @@
 //!
 //! A plain program: it prints figures and never fails. `cargo bench --bench classify`
 
-#[path = "../tests/facts/mod.rs"]
+#[path = "../tests/it/facts/mod.rs"]
 mod facts;
 
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! The simulated host: containers, images and commands as a state machine. Facts and a time go in, transitions and
 //! events come out; nothing here waits, and nothing knows about HTTP.
 //!
-//! What it does, and how it refuses, is what Docker 20.10 does; `tests/engine_agreement.rs` holds both to it.
+//! What it does, and how it refuses, is what Docker 20.10 does; `tests/it/engine/agreement.rs` holds both to it.
 
 mod acts;
 mod container;

@@ -1,0 +1,13 @@
+//! Acting: the removal protocol, its races and crashes, the journal.
+
+mod bulk;
+mod confirmation;
+mod crash;
+mod journal;
+mod looks;
+mod protocol_schedules;
+mod races;
+mod reconcile_on_engine;
+mod start_against_remove;
+mod states;
+mod targets_on_engine;

@@ -1,0 +1,12 @@
+//! The program as a whole: its commands, its words, its package.
+
+mod demo;
+mod dirs;
+mod doctor;
+mod first_run;
+mod hostile_text;
+mod packaging;
+mod pipes;
+mod random_input;
+mod readme;
+mod status_on_docker;
