@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 use futures_util::Stream;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
 /// How much may be typed ahead before reading waits.
@@ -24,6 +24,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long crossterm is given to find what is there. Given no time at all it does not even look.
 const A_MOMENT: Duration = Duration::from_millis(1);
+/// A machine that is busy may take that moment away before crossterm has looked at what it read together with an earlier key.
+/// Nothing else would ever ask for that, so it is asked for again, so often and so far apart.
+const ASKED_AGAIN: u8 = 3;
+const APART: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// The events of the terminal, as they come. Dropped, it leaves what is typed from then on to others.
 #[derive(Debug)]
@@ -54,10 +58,13 @@ impl Input {
 /// Reads until the terminal is gone or nobody wants to hear any more.
 fn read(leave: &PipeReader, events: &mpsc::Sender<io::Result<Event>>) -> io::Result<()> {
     let terminal = io::stdin();
+    let mut asked_again = ASKED_AGAIN;
     loop {
         let mut watched = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(leave, PollFlags::IN)];
-        match poll(&mut watched, None) {
-            Ok(_) => {}
+        let patience = (asked_again < ASKED_AGAIN).then_some(&APART);
+        match poll(&mut watched, patience) {
+            Ok(0) => asked_again += 1,
+            Ok(_) => asked_again = 0,
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
