@@ -4,7 +4,6 @@
 #![expect(clippy::format_push_string, reason = "the helpers below are part of the tests")]
 
 mod arena;
-mod client;
 mod execs;
 mod lifecycle;
 mod lists;

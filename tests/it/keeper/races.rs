@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::support::engine::RealEngine;
+use crate::support::engine::{NETWORK, RealEngine};
 use crate::support::kept::KeptHost;
 use crate::support::on_both_engines;
 use crate::support::proxy::Proxy;
@@ -188,7 +188,7 @@ fn a_new_container_under_the_old_name_is_left_alone(engine: &RealEngine) {
         asked.cli(&["rename", &target, &format!("{name}-old")]);
         let labels = ["--label=sandkeeper.managed=true", "--label=sandkeeper.workspace=atlas"];
         let create = [
-            &["create", "--network=none", "--name", &name],
+            &["create", "--network", NETWORK, "--name", &name],
             &labels[..],
             &[crate::support::engine::IMAGE, "true"],
         ];

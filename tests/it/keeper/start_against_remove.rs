@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::engine::{IMAGE, RealEngine};
+use crate::support::engine::{IMAGE, NETWORK, RealEngine};
 use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
 use futures_util::StreamExt;
@@ -44,7 +44,7 @@ impl Track {
         let limit =
             |name: &str| ResourcesUlimits { name: Some(name.into()), soft: Some(1024), hard: Some(1024) };
         let host_config = HostConfig {
-            network_mode: Some("none".to_owned()),
+            network_mode: Some(NETWORK.to_owned()),
             ulimits: Some(vec![limit("nofile"), limit("nproc")]),
             ..HostConfig::default()
         };

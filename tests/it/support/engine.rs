@@ -11,10 +11,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::answer::Answer;
+use super::client::Client;
 use super::{wait_at_most, wait_until};
 
 /// The image `tests/run` imports: a static busybox and nothing else.
 pub(crate) const IMAGE: &str = "sandkeeper-test:latest";
+
+/// The host's own network: for every other one, `none` included, dockerd starts two more processes at every start.
+pub(crate) const NETWORK: &str = "host";
 
 /// How long other tests may have all engines of a kind.
 const BUSY: Duration = Duration::from_mins(30);
@@ -96,12 +101,27 @@ impl RealEngine {
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
+    /// What tests look at over and over is asked for without a command line, which takes longer than the answer.
+    fn ask(&self, target: &str) -> Answer {
+        Client::new(self.socket()).ask("GET", target, None)
+    }
+
+    #[track_caller]
+    pub(crate) fn pause(&self, id: &str) {
+        wait_until(&format!("{id} is paused"), || match self.try_cli(&["pause", id]) {
+            Ok(_) => true,
+            Err(error) if could_not_freeze(&error) => false,
+            Err(error) => panic!("cannot pause {id}: {error}"),
+        });
+    }
+
     /// What the engine knows about a container; `None` when it is gone.
     pub(crate) fn find(&self, id: &str) -> Option<Value> {
-        match self.try_cli(&["container", "inspect", id]) {
-            Ok(text) => Some(serde_json::from_str::<Value>(&text).unwrap()[0].take()),
-            Err(error) if error.to_lowercase().contains("no such container") => None,
-            Err(error) => panic!("cannot inspect {id}: {error}"),
+        let answer = self.ask(&format!("/containers/{id}/json"));
+        match answer.status {
+            200 => Some(answer.json()),
+            404 => None,
+            _ => panic!("cannot inspect {id}: {}", answer.text()),
         }
     }
 
@@ -123,7 +143,8 @@ impl RealEngine {
 
     /// The full ids of all containers.
     pub(crate) fn containers(&self) -> Vec<String> {
-        self.cli(&["ps", "--all", "--quiet", "--no-trunc"]).lines().map(str::to_owned).collect()
+        let rows = self.ask("/containers/json?all=1").json();
+        rows.as_array().unwrap().iter().map(|row| row["Id"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The id an image name stands for now.
@@ -159,6 +180,11 @@ impl RealEngine {
             }
         }
     }
+}
+
+/// On a busy machine runc gives up freezing a container after a while, and has to be asked again.
+pub(crate) fn could_not_freeze(error: &str) -> bool {
+    error.contains("unable to freeze")
 }
 
 /// Takes an engine, unless another test has it.
@@ -206,6 +232,7 @@ impl Scene<'_> {
         ContainerBuilder {
             scene: self,
             name: name.into(),
+            network: NETWORK,
             options: Vec::new(),
             image: IMAGE.to_owned(),
             command: ["sleep", "1000"].map(str::to_owned).to_vec(),
@@ -286,6 +313,7 @@ impl Exec<'_> {
 pub(crate) struct ContainerBuilder<'scene> {
     scene: &'scene Scene<'scene>,
     name: String,
+    network: &'static str,
     options: Vec<String>,
     image: String,
     command: Vec<String>,
@@ -305,6 +333,11 @@ impl ContainerBuilder<'_> {
     /// A script for `sh -c`.
     pub(crate) fn script(mut self, script: &str) -> Self {
         self.command = ["sh", "-c", script].map(str::to_owned).to_vec();
+        self
+    }
+
+    pub(crate) fn network(mut self, network: &'static str) -> Self {
+        self.network = network;
         self
     }
 
@@ -328,7 +361,7 @@ impl ContainerBuilder<'_> {
     #[track_caller]
     pub(crate) fn created(self) -> String {
         let engine = self.scene.engine;
-        let mut arguments = vec!["create", "--network=none", "--name", &self.name];
+        let mut arguments = vec!["create", "--network", self.network, "--name", &self.name];
         if engine.kind == Kind::Podman {
             // Podman asks for limits that are higher than some hosts allow it.
             arguments.extend(["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]);
@@ -355,7 +388,7 @@ impl ContainerBuilder<'_> {
     pub(crate) fn paused(self) -> String {
         let engine = self.scene.engine;
         let id = self.running();
-        engine.cli(&["pause", &id]);
+        engine.pause(&id);
         engine.wait_for_state(&id, "paused");
         id
     }

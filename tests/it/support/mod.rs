@@ -9,6 +9,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod application;
+pub(crate) mod client;
 pub(crate) mod corpus;
 pub(crate) mod engine;
 pub(crate) mod gate;

@@ -139,7 +139,7 @@ fn logs_and_events_are_followed(engine: &Exclusive) {
 
     let events = Follower::start(&gate, &["events", "--since", "1", "--format", "{{.Action}} {{.Actor.ID}}"]);
     events.wait_for(&format!("start {id}"));
-    engine.cli(&["pause", &id]);
+    engine.pause(&id);
     events.wait_for(&format!("pause {id}"));
     engine.cli(&["unpause", &id]);
     let open = gate.handles();

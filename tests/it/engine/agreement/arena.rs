@@ -7,9 +7,9 @@ use sandkeeper::engine::sim::{SimClock, SimEngine, World};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::client::Client;
 use crate::support::answer::Answer;
-use crate::support::engine::{Exclusive, IMAGE, RealEngine};
+use crate::support::client::Client;
+use crate::support::engine::{Exclusive, IMAGE, NETWORK, RealEngine, could_not_freeze};
 use crate::support::wait_until;
 
 /// Runs until it is told to end, and then ends with code 3.
@@ -75,10 +75,20 @@ impl Arena {
         answer
     }
 
+    #[track_caller]
+    pub(crate) fn pause(&self, id: &str) {
+        wait_until(&format!("{id} is paused"), || {
+            let answer = self.post(&format!("/containers/{id}/pause"));
+            let message = answer.text();
+            assert!(answer.status == 204 || could_not_freeze(&message), "pause: {message}");
+            answer.status == 204
+        });
+    }
+
     /// What is asked for to make a container that runs this script.
     pub(crate) fn body(script: &str) -> Value {
         json!({
-            "Image": IMAGE, "Cmd": ["sh", "-c", script], "HostConfig": { "NetworkMode": "none" },
+            "Image": IMAGE, "Cmd": ["sh", "-c", script], "HostConfig": { "NetworkMode": NETWORK },
         })
     }
 

@@ -68,7 +68,7 @@ pub(crate) fn a_stop_of_what_does_not_run_changes_nothing(arena: &Arena) {
 
 pub(crate) fn a_stop_wakes_what_is_paused(arena: &Arena) {
     let id = arena.running("paused", "sleep 100");
-    arena.expect(204, &id, "pause");
+    arena.pause(&id);
     arena.expect(204, &id, "stop?t=1");
     assert_eq!((arena.state(&id).as_str(), arena.exit_code(&id)), ("exited", 137));
     // The engine tells of the signal and of the waking from two places at once.
@@ -117,14 +117,14 @@ pub(crate) fn a_signal_somebody_listens_to_ends_it(arena: &Arena) {
 
 pub(crate) fn a_signal_wakes_what_is_paused(arena: &Arena) {
     let id = arena.running("frozen", "sleep 100");
-    arena.expect(204, &id, "pause");
+    arena.pause(&id);
     arena.expect(204, &id, "kill?signal=TERM");
     arena.wait_for_state(&id, "running");
 }
 
 pub(crate) fn a_pause_freezes_it_until_it_is_woken(arena: &Arena) {
     let id = arena.running("pause", "sleep 100");
-    arena.expect(204, &id, "pause");
+    arena.pause(&id);
     let state = &arena.inspect(&id)["State"];
     assert_eq!(
         (&state["Status"], &state["Running"], &state["Paused"]),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::arena::{Arena, LISTENS, encoded};
-use crate::support::engine::IMAGE;
+use crate::support::engine::{IMAGE, NETWORK};
 
 fn label(labels: &Value) -> Value {
     json!({ "Labels": labels })
@@ -33,7 +33,7 @@ pub(crate) fn a_row_says_what_it_is(arena: &Arena) {
     assert_eq!((&row["State"], &row["Labels"]), (&json!("running"), &json!({ "app": "atlas" })));
     assert_eq!((&row["Ports"], &row["Mounts"]), (&json!([]), &json!([])));
     assert!(row["Created"].is_i64() && row["Status"].as_str().unwrap().starts_with("Up "), "{row}");
-    arena.expect(204, &id, "pause");
+    arena.pause(&id);
     let row = &arena.get("/containers/json").json()[0];
     assert!(row["Status"].as_str().unwrap().ends_with("(Paused)"), "{row}");
     arena.expect(204, &id, "stop?t=60");
@@ -105,7 +105,7 @@ pub(crate) fn age_and_image_choose(arena: &Arena) {
     assert_eq!(names(json!({ "before": ["second"] })), ["first"]);
     assert_eq!(names(json!({ "since": ["second"] })), ["third"]);
     assert_eq!(names(json!({ "ancestor": [IMAGE] })), ["first", "second", "third"]);
-    assert_eq!(names(json!({ "network": ["none"] })), ["first", "second", "third"]);
+    assert_eq!(names(json!({ "network": [NETWORK] })), ["first", "second", "third"]);
     assert_eq!(names(json!({ "network": ["other"] })), [""; 0]);
 }
 

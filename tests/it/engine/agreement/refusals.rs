@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::arena::{Arena, LISTENS};
-use crate::support::engine::IMAGE;
+use crate::support::engine::{IMAGE, NETWORK};
 
 #[track_caller]
 fn expect_refused(arena: &Arena, status: u16, id: &str, what: &str, words: &str) {
@@ -100,7 +100,7 @@ pub(crate) fn an_unknown_signal_is_refused(arena: &Arena) {
 pub(crate) fn what_is_paused_is_not_started_paused_or_removed(arena: &Arena) {
     let id = arena.running("paused", "sleep 100");
     expect_refused(arena, 500, &id, "unpause", "is not paused");
-    arena.expect(204, &id, "pause");
+    arena.pause(&id);
     expect_refused(arena, 409, &id, "pause", "is already paused");
     expect_refused(arena, 409, &id, "start", "cannot start a paused container");
     let answer = arena.delete(&format!("/containers/{id}"));
@@ -120,7 +120,8 @@ pub(crate) fn what_runs_is_not_removed(arena: &Arena) {
 }
 
 pub(crate) fn a_command_the_image_lacks_fails_the_start(arena: &Arena) {
-    let body = json!({ "Image": IMAGE, "Cmd": ["no-such-command"], "HostConfig": { "NetworkMode": "none" } });
+    let body =
+        json!({ "Image": IMAGE, "Cmd": ["no-such-command"], "HostConfig": { "NetworkMode": NETWORK } });
     let answer = arena.send("/containers/create?name=lacks", &body);
     assert_eq!(answer.status, 201);
     let id = answer.json()["Id"].as_str().unwrap().to_owned();

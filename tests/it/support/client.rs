@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::answer::Answer;
+use super::answer::Answer;
 
 /// How long an engine may be silent.
 const PATIENCE: Duration = Duration::from_mins(3);
