@@ -102,8 +102,10 @@ impl Remake {
     /// A host name that the engine took from the id is nobody's wish.
     fn clear_config(&self, config: &mut Map<String, Value>) {
         let of_id = config.get("Hostname").and_then(Value::as_str) == Some(self.id.short());
-        let shares_network = self.network_mode().starts_with("container:") || self.network_mode() == "host";
-        if of_id || shares_network {
+        // Engines refuse a name for a container that lives under the name of another one, or of the host.
+        let shares_name = self.network_mode().starts_with("container:")
+            || self.inspection["HostConfig"]["UTSMode"] == "host";
+        if of_id || shares_name {
             config.remove("Hostname");
             config.remove("Domainname");
         }
@@ -243,6 +245,19 @@ mod tests {
         );
         assert_eq!(remake.other_networks, ["other"]);
         assert_eq!(remake.tmpfs(), ["/tmp"]);
+    }
+
+    #[test]
+    fn a_host_name_is_asked_for_wherever_an_engine_takes_one() {
+        let named = |network: &str, uts: &str| {
+            let mut inspection = recorded();
+            inspection["Config"]["Hostname"] = json!("sandy");
+            inspection["HostConfig"]["NetworkMode"] = json!(network);
+            inspection["HostConfig"]["UTSMode"] = json!(uts);
+            Remake::read(&inspection.to_string()).unwrap().document("i:1")["Hostname"] == "sandy"
+        };
+        assert!(named("mesh", "") && named("none", "") && named("host", ""));
+        assert!(!named("container:other", "") && !named("host", "host"));
     }
 
     #[test]

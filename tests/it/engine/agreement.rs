@@ -1,8 +1,6 @@
 //! The simulated engine and a real one are asked the same and must answer the same: states, status codes, the order of
 //! events. Every expectation stands once; each case runs on both.
 
-#![expect(clippy::format_push_string, reason = "the helpers below are part of the tests")]
-
 mod arena;
 mod execs;
 mod lifecycle;

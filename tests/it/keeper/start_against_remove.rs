@@ -108,7 +108,7 @@ fn race(engine: &RealEngine, races: u32, step: Duration) {
 #[test]
 #[ignore = "needs a Docker engine: run tests/run"]
 fn docker_never_starts_and_removes_the_same_container() {
-    race(&RealEngine::docker().exclusive(), 1000, Duration::from_millis(1));
+    race(&RealEngine::docker().exclusive(), 400, Duration::from_millis(1));
 }
 
 #[test]

@@ -372,7 +372,12 @@ fn what_a_container_has_written_is_saved_before_it_goes(engine: &RealEngine) {
         "mkdir -p /new/{deep}/{deep}; echo one >/new/{deep}/{deep}/file; echo two >/etc-of-mine; ln -s /new /link; \
          ln /etc-of-mine /hard; touch /ready; trap exit TERM; while :; do sleep 0.1; done"
     );
-    let id = host.current("atlas").mount(bound.to_str().unwrap(), "/bound").script(&script).running();
+    let id = host
+        .current("atlas")
+        .network("none")
+        .mount(bound.to_str().unwrap(), "/bound")
+        .script(&script)
+        .running();
     wait_until("it has written", || engine.try_cli(&["exec", &id, "ls", "/ready"]).is_ok());
     let name = host.scene.name("atlas");
     let folder = host.home.path().join("saved");

@@ -41,11 +41,11 @@ impl Client {
         let connection = UnixStream::connect(&self.socket).unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         let body = body.map(Value::to_string).unwrap_or_default();
-        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n");
-        if !body.is_empty() {
-            request.push_str("Content-Type: application/json\r\n");
-        }
-        request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        let content = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n{content}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         (&connection).write_all(request.as_bytes()).unwrap();
         let mut reader = BufReader::new(connection);
         let mut line = String::new();

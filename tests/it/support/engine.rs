@@ -121,6 +121,8 @@ impl RealEngine {
         match answer.status {
             200 => Some(answer.json()),
             404 => None,
+            // Podman, in the middle of a removal.
+            500 if answer.text().contains("no such container") => None,
             _ => panic!("cannot inspect {id}: {}", answer.text()),
         }
     }
