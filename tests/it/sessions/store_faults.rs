@@ -403,7 +403,11 @@ fn two_hundred_thousand_sessions_are_read_in_time_or_reported() {
 
     let finished = host.status(["--timeout", "50ms"]);
     assert!(finished.elapsed < HASTE_AND_MARGIN, "{finished}");
-    assert_eq!(container(&finished.json(), "sandbox")["status"], "unknown", "{finished}");
+    // On a busy machine not even the engine answers by then.
+    let report = finished.json();
+    let listed = report["containers"].as_array().unwrap();
+    assert!(listed.iter().all(|container| container["status"] == "unknown"), "{finished}");
+    assert_ne!(finished.status, Some(0), "{finished}");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_tilde_after_the_system_is_the_home_although_no_shell_has_seen_it() {
 fn flags_stand_before_or_after_the_subcommand() {
     let (host, store) = young_host();
     let db = format!("native={}", store.path().display());
-    let flags = ["--profile", "native", "--db", &db, "--min-age", "1h", "--timeout", "2s", "--read-only"];
+    let flags = ["--profile", "native", "--db", &db, "--min-age", "1h", "--timeout", "2m", "--read-only"];
     let before = host.sandkeeper(flags).arg("status").arg("--json").run().expect_exit(0).json();
     let after = host.status(flags).expect_exit(0).json();
     assert_eq!(statuses(&before), statuses(&after));
