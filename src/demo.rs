@@ -133,9 +133,19 @@ impl Places {
             ("XDG_RUNTIME_DIR".to_owned(), below("run")),
             ("DOCKER_HOST".to_owned(), format!("unix://{}", self.socket.display())),
         ]);
-        // Who sits there, and in front of what, is real.
-        let real =
-            ["USER", "LOGNAME", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "COLORFGBG"];
+        // Who sits there, in front of what, and how long he is willing to wait, is real.
+        let real = [
+            "USER",
+            "LOGNAME",
+            "TERM",
+            "COLORTERM",
+            "NO_COLOR",
+            "LANG",
+            "LC_ALL",
+            "LC_CTYPE",
+            "COLORFGBG",
+            "SANDKEEPER_TIMEOUT",
+        ];
         for name in real {
             variables.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
         }

@@ -1,6 +1,7 @@
 //! A picture of a scene: what the program sees of it, with nothing in it that differs from one run to the next.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -13,6 +14,8 @@ use crate::watch::{Observer, WatchedSystem};
 
 /// What stands in a picture in place of the temporary folder.
 const FOLDER: &str = "/demo";
+/// A picture shows all of the scene, however busy the machine is.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Scene {
     /// Looks at the scene as the program does. Of a [still](Scene::still) scene that was set at the same time, two
@@ -22,14 +25,15 @@ impl Scene {
         let settings = Settings::load(Flags::default(), &environment);
         let settings = settings.map_err(|error| DemoFault::Script(error.to_string()))?;
         let library = Library::load(Some(&settings.profile_folder));
+        let limits = Limits { time: PATIENCE, ..Limits::default() };
         let systems = library.entries.iter().map(|entry| WatchedSystem {
             entry: entry.clone(),
-            stores: StoreSet::new(&entry.profile, Vec::new(), None, &environment, Limits::default()),
+            stores: StoreSet::new(&entry.profile, Vec::new(), None, &environment, limits),
             asked_for: false,
         });
         let systems = systems.collect();
         let mut observer =
-            Observer::new(vec![self.endpoint()], systems, settings.timeout, settings.state_folder.clone());
+            Observer::new(vec![self.endpoint()], systems, PATIENCE, settings.state_folder.clone());
         let mut snapshot = observer.observe().await;
         let folder = self.folder().display().to_string();
         let renamed = |text: &mut String| *text = text.replace(&folder, FOLDER);

@@ -43,7 +43,7 @@ impl Store {
             connection.pragma_update(None, "journal_mode", "WAL")?;
             // A demo may forget everything at a power failure.
             connection.pragma_update(None, "synchronous", "OFF")?;
-            connection.busy_timeout(Duration::from_secs(5))?;
+            connection.busy_timeout(Duration::from_mins(1))?;
             connection.execute_batch(schema(kind))?;
             Ok(connection)
         };

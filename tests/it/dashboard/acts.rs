@@ -169,7 +169,9 @@ fn quitting_during_a_stop_waits_for_it_and_says_so() {
     let waiting: Vec<_> = (0..3).map(|number| host.orphan(&format!("later-{number}"), "borealis")).collect();
     let terminal = host.dashboard(&[]);
     terminal.wait_for("later-2").type_keys("jX").wait_for("Remove: 1 to change").type_keys("y");
-    terminal.wait_for("stopping,").type_keys("q").wait_for("Waiting for the steps in flight");
+    terminal.wait_for("stopping,");
+    wait_until("the engine stops it", || !host.engine.mutations().is_empty());
+    terminal.type_keys("q").wait_for("Waiting for the steps in flight");
     terminal.type_keys("q").wait_for("can end as a kill");
     host.let_them_end();
     let status = terminal.wait_exit();
@@ -190,6 +192,7 @@ fn a_window_that_is_closed_during_a_stop_does_not_abandon_it() {
     let terminal = host.dashboard(&[]);
     terminal.wait_for("slow").type_keys("jX").wait_for("Remove: 1 to change").type_keys("y");
     terminal.wait_for("stopping,");
+    wait_until("the engine stops it", || !host.engine.mutations().is_empty());
     terminal.hang_up();
     host.let_them_end();
     terminal.wait_exit();
