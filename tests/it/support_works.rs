@@ -15,7 +15,10 @@ use crate::support::rows::{self, inspect_of, row};
 use crate::support::scripted::{Behaviour, Gate, ScriptedEngine};
 use crate::support::stores::{NativeStore, ParachuteStore, Writer, fingerprint};
 use crate::support::terminal::Terminal;
-use crate::support::wait_until;
+use crate::support::{hang_limit, wait_until};
+
+/// How long nothing comes where nothing should come.
+const SILENCE: Duration = Duration::from_millis(300);
 
 /// A client that sees every byte.
 struct Client(BufReader<UnixStream>);
@@ -23,7 +26,7 @@ struct Client(BufReader<UnixStream>);
 impl Client {
     fn of(engine: &ScriptedEngine) -> Self {
         let stream = UnixStream::connect(engine.socket()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        stream.set_read_timeout(Some(hang_limit())).unwrap();
         Self(BufReader::new(stream))
     }
 
@@ -70,10 +73,17 @@ impl Client {
         (length > 0).then_some(chunk)
     }
 
-    /// What arrives before the answer stalls (`WouldBlock`) or the connection is closed (`None`).
-    fn until_silence(&mut self) -> (String, Option<ErrorKind>) {
+    /// What arrives up to these words, and how it goes on for so long: silent (`WouldBlock`), or closed (`None`).
+    fn hear_out(&mut self, words: &str, time: Duration) -> (String, Option<ErrorKind>) {
         let mut bytes = Vec::new();
+        while !bytes.ends_with(words.as_bytes()) {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).unwrap();
+            bytes.push(byte[0]);
+        }
+        self.0.get_ref().set_read_timeout(Some(time)).unwrap();
         let end = self.0.read_to_end(&mut bytes).err().map(|error| error.kind());
+        self.0.get_ref().set_read_timeout(Some(hang_limit())).unwrap();
         (String::from_utf8(bytes).unwrap(), end)
     }
 }
@@ -130,7 +140,8 @@ fn a_fault_stops_where_it_should(
     engine.on("GET", "/containers/json", fault);
     let mut client = Client::of(&engine);
     client.ask("GET /containers/json");
-    let (heard, ended) = client.until_silence();
+    let time = if end.is_some() { SILENCE } else { hang_limit() };
+    let (heard, ended) = client.hear_out(last_words, time);
     assert!(heard.ends_with(last_words) && (!heard.is_empty() || last_words.is_empty()), "{heard:?}");
     assert_eq!(ended, end);
     drop(client);
@@ -168,7 +179,7 @@ fn a_callback_sees_the_request_and_a_gate_holds_its_answer() {
     );
     let mut client = Client::of(&engine);
     client.ask("GET /containers/json?all=1");
-    assert_eq!(client.until_silence(), (String::new(), Some(ErrorKind::WouldBlock)));
+    assert_eq!(client.hear_out("", SILENCE), (String::new(), Some(ErrorKind::WouldBlock)));
     gate.open();
     assert_eq!(client.answer(), (200, r#"["1"]"#.to_owned()));
 }
@@ -209,7 +220,7 @@ fn dropping_a_scripted_engine_ends_its_connections_at_once() {
     client.ask("GET /info");
     engine.wait_for("GET", "/info", 1);
     drop(engine);
-    assert_eq!(client.until_silence(), (String::new(), None));
+    assert_eq!(client.hear_out("", hang_limit()), (String::new(), None));
 }
 
 #[test]

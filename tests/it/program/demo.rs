@@ -265,7 +265,7 @@ fn what_is_lost_or_removed_there_comes_back_by_key() {
     terminal.press(Key::Esc).wait_for("atelier-mobile-old").type_keys("/mobile-old").press(Key::Enter);
     terminal.wait_gone("atelier-importer-1").type_keys("jX").wait_for("Remove: 1 to change").type_keys("y");
     terminal.wait_for("remove is over: 1 removed").press(Key::Enter).wait_gone("[ Close ]");
-    terminal.type_keys("U").wait_for("Undo: 1 to change").type_keys("y");
+    terminal.wait_for("Nothing fits the filter").type_keys("U").wait_for("Undo: 1 to change").type_keys("y");
     terminal.wait_for("undo is over: 1 recreated").press(Key::Enter).wait_gone("[ Close ]");
     terminal.wait_for("atelier-mobile-old").quit();
     desk.wait_until_clean(&before);
