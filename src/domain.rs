@@ -3,8 +3,10 @@
 //! Nothing here reads a clock, a file or a socket: `now` is an argument, facts are values. That is why every rule
 //! can be tested by writing the facts down.
 
+pub mod awake;
 mod classify;
 pub mod container;
+pub mod continuity;
 pub mod evidence;
 mod labels;
 pub mod plan;
@@ -17,7 +19,8 @@ pub mod span;
 pub mod template;
 pub mod verdict;
 
-pub use classify::{Surroundings, classify, owned};
+pub use awake::{Awake, Clock};
+pub use classify::{Surroundings, classify, owned, remember};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;
 pub use labels::Labels;

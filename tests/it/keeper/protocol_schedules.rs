@@ -300,7 +300,12 @@ impl Bench {
         engine.on("*", "/containers/*", Behaviour::call(move |request| answering.answer(request)));
         engine.on("GET", "/containers/json", Behaviour::json(&list));
         engine.on("GET", "/containers/*/json/recorded", Behaviour::error(500, "not asked here"));
-        let policy = Policy { expected_hash: Some("new".to_owned()), ..Policy::default() };
+        let policy = Policy {
+            expected_hash: Some("new".to_owned()),
+            new_store_wait: Duration::ZERO,
+            count_downtime: true,
+            ..Policy::default()
+        };
         Self { engine, world, folder, policy }
     }
 
@@ -328,7 +333,8 @@ impl Bench {
 
     async fn look(&self) -> Snapshot {
         let timeout = Duration::from_mins(1);
-        Observer::new(vec![self.endpoint()], self.systems(), timeout, self.state()).observe().await
+        let policy = self.policy.clone();
+        Observer::new(vec![self.endpoint()], self.systems(), timeout, self.state(), policy).observe().await
     }
 
     /// Plans as of `planned_at` and carries it out now.
