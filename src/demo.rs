@@ -135,6 +135,7 @@ impl Places {
             // Its past is older than this machine is up, and older than our own state there.
             ("SANDKEEPER_COUNT_DOWNTIME".to_owned(), "1".to_owned()),
             ("SANDKEEPER_NEW_STORE_WAIT".to_owned(), "0s".to_owned()),
+            ("SANDKEEPER_INSTANCE".to_owned(), "atelier".to_owned()),
         ]);
         // Who sits there, in front of what, and how long he is willing to wait, is real.
         let real = [

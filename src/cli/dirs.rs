@@ -163,7 +163,7 @@ async fn mounted(engine: &EngineView, rows: &[Row]) -> Result<BTreeSet<PathBuf>,
 }
 
 async fn list(json: bool, house: &House) -> Result<Outcome, Trouble> {
-    let found = find(house, &mut house.observer()?, TO_SHOW).await?;
+    let found = find(house, &mut house.passing_observer()?, TO_SHOW).await?;
     if json {
         let roots = found.roots.iter().map(|root| &root.path).collect();
         write_json(&Report { roots, leftovers: &found.leftovers, trashed: &found.trashed }, true);
@@ -211,7 +211,7 @@ fn size(bytes: u64) -> String {
 
 async fn trash(named: &[PathBuf], yes: bool, house: &House) -> Result<Outcome, Trouble> {
     may_act(yes, house)?;
-    let mut observer = house.observer()?;
+    let mut observer = house.passing_observer()?;
     let found = find(house, &mut observer, TO_MOVE).await?;
     let chosen = choose(named, &found.leftovers)?;
     write(&in_lines(&chosen.iter().copied().map(line).collect::<Vec<_>>()));
@@ -266,7 +266,7 @@ async fn empty(house: &House) -> Result<Outcome, Trouble> {
         return Err(Trouble::TypedOnly("dirs empty"));
     }
     may_act(true, house)?;
-    let found = find(house, &mut house.observer()?, Duration::ZERO).await?;
+    let found = find(house, &mut house.passing_observer()?, Duration::ZERO).await?;
     let count = found.trashed.len();
     let lines: Vec<String> =
         found.trashed.iter().map(|path| clean(&path.display().to_string()).into_owned()).collect();

@@ -75,7 +75,7 @@ impl Check {
 }
 
 pub(super) async fn run(arguments: &DoctorArguments, house: &House) -> Result<Outcome, Trouble> {
-    let mut observer = house.observer()?;
+    let mut observer = house.passing_observer()?;
     let snapshot = observer.observe().await;
     let mut checks = engine(&snapshot);
     checks.extend(config(house));

@@ -78,8 +78,14 @@ impl House {
         Ok(Box::new(move || house.systems().map_err(|trouble| trouble.to_string())))
     }
 
-    /// A look at the host.
+    /// A look at the host that is remembered, unless nothing may be written.
     pub(super) fn observer(&self) -> Result<Observer, Trouble> {
+        let observer = self.passing_observer()?;
+        Ok(if self.settings.read_only { observer } else { observer.keeping_memory() })
+    }
+
+    /// A look at the host that leaves no trace.
+    pub(super) fn passing_observer(&self) -> Result<Observer, Trouble> {
         let folder = self.settings.state_folder.clone();
         let systems = self.systems()?;
         let names: Vec<_> = systems.iter().map(|system| system.entry.profile.name.clone()).collect();
@@ -87,7 +93,6 @@ impl House {
         let others = others.filter(|profile| !names.contains(&profile.name)).collect();
         let policy = self.settings.policy.clone();
         let observer = Observer::new(self.endpoints()?, systems, self.settings.timeout, folder, policy);
-        let observer = if self.settings.read_only { observer } else { observer.keeping_memory() };
         Ok(observer.beside(others))
     }
 

@@ -123,7 +123,11 @@ pub(super) fn proven_instances(
             let key = fill_from_session(&link.session, session, &store.captures);
             let claimed = key.filter(|key| !is_plain_number(key)).and_then(|key| keys.get(&key));
             let instances = claimed.into_iter().flatten().filter_map(|c| c.recognised.fill(template));
-            proven.extend(instances.map(Cow::into_owned));
+            let instances: BTreeSet<Cow<'_, str>> = instances.collect();
+            // A key that several installations use proves none of them.
+            if instances.len() == 1 {
+                proven.extend(instances.into_iter().map(Cow::into_owned));
+            }
         }
     }
     proven

@@ -135,7 +135,7 @@ fn what_was_done_to_a_container_is_in_the_journal() {
 /// Takes the state back to what the first version wrote.
 fn make_old(folder: &Path) {
     let database = rusqlite::Connection::open(folder.join("state.db")).unwrap();
-    database.execute_batch("DROP TABLE changes; DROP TABLE looks; DROP TABLE specs; DROP TABLE quarantines; DROP TABLE comebacks; PRAGMA user_version = 1;").unwrap();
+    database.execute_batch("DROP TABLE changes; DROP TABLE looks; DROP TABLE specs; DROP TABLE quarantines; DROP TABLE comebacks; DROP TABLE stores; DROP TABLE claims; DROP TABLE clock; DROP TABLE sleeps; PRAGMA user_version = 1;").unwrap();
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::support::scripted::{Behaviour, Request, ScriptedEngine};
 use jiff::Timestamp;
 use rusqlite::Connection;
 use sandkeeper::domain::plan::{Intent, PLAN_VALIDITY, Reconcile};
+use sandkeeper::domain::policy::BrakeRule;
 use sandkeeper::domain::{Policy, Snapshot, classify, plan};
 use sandkeeper::engine::{Address, Endpoint};
 use sandkeeper::environment::Environment;
@@ -304,6 +305,7 @@ impl Bench {
             expected_hash: Some("new".to_owned()),
             new_store_wait: Duration::ZERO,
             count_downtime: true,
+            brake: BrakeRule { more_than: usize::MAX, percent: 100 },
             ..Policy::default()
         };
         Self { engine, world, folder, policy }

@@ -249,13 +249,14 @@ fn nanoclaws_claims_count_and_what_only_a_heartbeat_knows_is_unknown() {
     expect(&report, "nanoclaw-v2-a-5", "unknown", "it is a gateway");
     let told = ["2 rows, read as `sessions and claims`", "  claimed: live", "  nanoclaw-v2-a-1: active: "];
     expect_tried(&host, "nanoclaw", 5, &told);
-    // A second installation on the engine: none of them is known to be ours.
+    // A second installation on the engine is not ours because it uses the same session's name.
     host.engine.containers(&[
         claw("nanoclaw-v2-a-3", "quiet").state("exited"),
         claw("nanoclaw-v2-b-1", "quiet").label("nanoclaw-install", "i2").state("exited"),
     ]);
     let report = host.status([""; 0]).expect_exit(0).json();
-    expect(&report, "nanoclaw-v2-a-3", "unknown", "several instances share this engine (i1, i2)");
+    expect(&report, "nanoclaw-v2-a-3", "idle", "1 session claims it");
+    expect(&report, "nanoclaw-v2-b-1", "unknown", "belongs to instance i2");
 }
 
 #[test]
