@@ -20,6 +20,7 @@ pub mod accounts;
 pub mod advice;
 pub mod cli;
 pub mod config;
+mod database;
 pub mod demo;
 pub mod document;
 pub mod domain;

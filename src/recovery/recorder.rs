@@ -14,7 +14,7 @@ use crate::domain::recovery::{Departure, put_aside};
 use crate::domain::snapshot::ImageFact;
 use crate::domain::{Policy, Snapshot, SystemName, owned};
 use crate::engine::EngineView;
-use crate::state::{Kept, Recorded, SpecRecord, State, StateFault};
+use crate::state::{Kept, Recorded, SpecRecord, State, StateFault, Trouble};
 
 /// How many containers are asked for at once.
 const AT_ONCE: usize = 8;
@@ -198,7 +198,7 @@ async fn write(
         Ok(forgotten)
     });
     written.await.unwrap_or_else(|_| {
-        Err(StateFault::Database { path: place, why: "a bug in sandkeeper ended the write".to_owned() })
+        Err(StateFault::Database { path: place, why: Trouble::Ended("a bug in sandkeeper ended the write") })
     })
 }
 
