@@ -87,7 +87,9 @@ impl Trouble {
             Self::Full(_) => "free some space and try again",
             Self::Disk(_) => "see whether its disk is full, read-only or broken, and try again",
             Self::Ended(_) => "try again",
-            Self::Failed(_) => "try again, and keep the file; `sandkeeper doctor` shows whether it can be read",
+            Self::Failed(_) => {
+                "try again, and keep the file; `sandkeeper doctor` shows whether it can be read"
+            }
         }
     }
 }
@@ -122,5 +124,37 @@ impl From<&io::Error> for Trouble {
             io::ErrorKind::StorageFull => Self::Full(message),
             _ => Self::Failed(message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_be_read_any_more_is_to_be_moved_away() {
+        for (code, word, lost) in [
+            (ffi::SQLITE_NOTADB, "damaged", true),
+            (ffi::SQLITE_CORRUPT, "damaged", true),
+            (ffi::SQLITE_BUSY, "holds its lock", false),
+            (ffi::SQLITE_LOCKED, "holds its lock", false),
+            (ffi::SQLITE_FULL, "disk is full", false),
+            (ffi::SQLITE_READONLY_DIRECTORY, "cannot be written to", false),
+            (ffi::SQLITE_READONLY_DBMOVED, "cannot be written to", false),
+            (ffi::SQLITE_CANTOPEN, "cannot be opened", false),
+            (ffi::SQLITE_PERM, "cannot be opened", false),
+            (ffi::SQLITE_IOERR_WRITE, "disk failed", false),
+            (ffi::SQLITE_ERROR, "", false),
+        ] {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let fault = Trouble::from(error).of(Path::new("/s/state.db")).to_string();
+            assert!(fault.contains(word) && fault.contains("/s/state.db"), "{code}: {fault}");
+            assert_eq!(fault.contains("move the file away"), lost, "{code}: {fault}");
+        }
+        assert!(Trouble::Format(99).advice().contains("move the file away"));
+        let denied = Trouble::from(&io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(!denied.advice().contains("move"), "{denied}");
     }
 }

@@ -27,8 +27,8 @@ pub(super) struct Linked {
 impl Linked {
     /// The files of a connection that reads with a write-ahead log, or without one.
     pub(super) fn new(glance: &Glance, with_log: bool) -> Result<Self, StoreFault> {
-        if with_log {
-            has_one_name(glance)?;
+        if with_log && let Some(why) = second_name(glance)? {
+            return Err(StoreFault::TwoNames(why));
         }
         let log = beside(&glance.path, "-wal");
         let mut files = vec![("database", glance.path.clone())];
@@ -74,15 +74,12 @@ fn identity(path: &Path) -> Option<Identity> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// A write-ahead log lies beside the name that its writer uses. Where the file has two, ours may be the other.
-fn has_one_name(glance: &Glance) -> Result<(), StoreFault> {
+/// Why the file may have a second name. A write-ahead log lies beside the name that its writer uses, and that may be the other.
+pub(super) fn second_name(glance: &Glance) -> Result<Option<&'static str>, StoreFault> {
     if glance.names > 1 {
-        return Err(StoreFault::TwoNames("has more than one name (a hard link)"));
+        return Ok(Some("has more than one name (a hard link)"));
     }
-    if is_mounted(&glance.path)? {
-        return Err(StoreFault::TwoNames("is mounted here as a single file"));
-    }
-    Ok(())
+    Ok(is_mounted(&glance.path)?.then_some("is mounted here as a single file"))
 }
 
 /// Whether the file itself, and not the folder it is in, was mounted here.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::glance::Glance;
-use super::linked::Linked;
+use super::linked::{Linked, second_name};
 use super::turn::Turn;
 use crate::database::uri;
 use crate::sessions::fault::StoreFault;
@@ -96,6 +96,12 @@ fn connect(glance: &Glance) -> Result<Connection, StoreFault> {
         rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => StoreFault::PermissionDenied,
         other => StoreFault::Failed(format!("it cannot be opened: {other}")),
     })?;
+    if let Some(why) = second_name(glance)?
+        && keeps_a_log(glance)
+    {
+        // To open it would make a log here that is not its own.
+        return Err(StoreFault::TwoNames(why));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // Opening a database that keeps a log makes its -wal and -shm files where they are missing, even for reading. Made by its
     // owner or by root they belong to the owner; made by anyone else they could lock the application out of its database.
@@ -117,7 +123,11 @@ fn connect(glance: &Glance) -> Result<Connection, StoreFault> {
 pub(crate) fn keeps_log(path: &Path, time: Duration) -> Result<bool, StoreFault> {
     let turn = Turn::take(Glance::at(path)?.identity(), Instant::now() + time)?;
     let glance = at_turn(path, &turn)?;
-    Ok(!glance.is_without_log() || refuses_without_memory(&glance.path))
+    Ok(keeps_a_log(&glance))
+}
+
+fn keeps_a_log(glance: &Glance) -> bool {
+    !glance.is_without_log() || refuses_without_memory(&glance.path)
 }
 
 /// SQLite's way of opening a file without locks knows no shared memory, and refuses just those databases that need it. It

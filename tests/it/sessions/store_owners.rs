@@ -22,11 +22,7 @@ use crate::support::{hang_limit, wait_until};
 
 /// A reader that waits for whoever else reads or writes, however busy the machine is.
 fn reader(path: &Path) -> SqliteReader {
-    SqliteReader::new(
-        path.to_owned(),
-        native_queries(),
-        Limits { time: hang_limit(), ..Limits::default() },
-    )
+    SqliteReader::new(path.to_owned(), native_queries(), Limits { time: hang_limit(), ..Limits::default() })
 }
 
 fn live(answer: &Answer) -> BTreeSet<String> {
@@ -136,7 +132,11 @@ fn whatever_an_owner_does_in_whatever_order_the_next_look_says_what_it_says() {
         let what = ACTS[dice(ACTS.len() - 1)];
         act(&gateway, what);
         let session = format!("s{}", dice(5));
-        if dice(2) == 0 { gateway.begin(&session, "alpha") } else { gateway.end(&session) }
+        if dice(2) == 0 {
+            gateway.begin(&session, "alpha")
+        } else {
+            gateway.end(&session)
+        }
         expect_agreement(&mut reader, &gateway, &format!("step {step}, {what}"));
     }
     done.store(true, Ordering::SeqCst);
@@ -262,8 +262,16 @@ fn our_own_connections_leave_each_others_locks_alone() {
     }
 }
 
-#[test]
-fn a_gateway_that_restarts_while_its_container_stops_gets_it_back() {
+/// The requests before which the owner acts, and which of their kind: the check before anything is done, the stop, and the
+/// check after it.
+const STEPS: [(&str, &str, usize); 3] = [("GET", "json", 2), ("POST", "stop", 1), ("GET", "json", 3)];
+
+#[rstest]
+fn a_gateway_that_comes_back_with_a_session_during_a_removal_keeps_its_container(
+    #[values(0, 1, 2)] step: usize,
+    #[values("a restart", "a crash", "a checkpoint", "a vacuum", "another journal", "another file")]
+    what: &'static str,
+) {
     let host = SimHost::new();
     let path = host.home.path().join("gateway.db");
     let gateway = Arc::new(Gateway::start(&path));
@@ -272,16 +280,20 @@ fn a_gateway_that_restarts_while_its_container_stops_gets_it_back() {
     let id = host.sandbox("atlas", "atlas").label("sandkeeper.config-hash", "0ld").placed();
     let proxy = Proxy::before(host.engine.socket());
     let owner = Arc::clone(&gateway);
-    proxy.when("POST", &format!("/containers/{}/stop", id.as_str())).before(move |_| {
-        owner.restart();
+    let (method, request, nth) = STEPS[step];
+    proxy.when(method, &format!("/containers/{}/{request}", id.as_str())).nth(nth).before(move |_| {
+        act(&owner, what);
         owner.begin("s2", "atlas");
     });
     let named = format!("native={}", path.display());
     let arguments = ["reconcile", "--yes", "--json", "--expect-hash", "c0ffee", "--db", &named];
     let finished = host.home.sandkeeper(arguments).env("DOCKER_HOST", proxy.endpoint()).run();
     let report = finished.json();
-    assert_eq!(report["outcomes"][0]["result"], "rescued", "{finished}");
-    assert!(report["outcomes"][0]["reason"].as_str().unwrap().contains("s2"), "{finished}");
+    let expected = if step == 0 { "skipped" } else { "rescued" };
+    assert_eq!(report["outcomes"][0]["result"], expected, "{finished}");
+    let reason = report["outcomes"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("s2") || what == "another file", "{finished}");
+    assert_eq!(gateway.live(), ["s2"], "the session began before the decision");
     assert_eq!(host.state(&id).as_deref(), Some("running"));
     assert_eq!(proxy.count("DELETE", "/*"), 0);
 }
