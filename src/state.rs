@@ -214,10 +214,11 @@ fn settled(path: &Path) -> Option<Stamp> {
 /// Takes the rights of others on the file away.
 fn make_private(path: &Path) -> Result<(), Trouble> {
     let mode = std::fs::metadata(path).map_err(|error| Trouble::from(&error))?.permissions().mode();
-    if mode & 0o077 == 0 {
-        return Ok(());
+    if mode & 0o077 != 0 {
+        let private = Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, private).map_err(|error| Trouble::from(&error))?;
     }
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| Trouble::from(&error))
+    Ok(())
 }
 
 /// Makes the tables, or adds what an older version had not. Two programs may come here at once; only one does it.

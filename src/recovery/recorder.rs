@@ -197,9 +197,8 @@ async fn write(
         state.set_departures(&host, &news.departures)?;
         Ok(forgotten)
     });
-    written.await.unwrap_or_else(|_| {
-        Err(StateFault::Database { path: place, why: Trouble::Ended("a bug in sandkeeper ended the write") })
-    })
+    let why = Trouble::Ended("a bug in sandkeeper ended the write");
+    written.await.unwrap_or(Err(StateFault::Database { path: place, why }))
 }
 
 /// Containers that are one system's without any doubt, whose profile allows it and could be read.

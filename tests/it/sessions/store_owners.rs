@@ -132,15 +132,16 @@ fn whatever_an_owner_does_in_whatever_order_the_next_look_says_what_it_says() {
         let what = ACTS[dice(ACTS.len() - 1)];
         act(&gateway, what);
         let session = format!("s{}", dice(5));
-        if dice(2) == 0 {
-            gateway.begin(&session, "alpha")
-        } else {
-            gateway.end(&session)
+        match dice(2) {
+            0 => gateway.begin(&session, "alpha"),
+            _ => gateway.end(&session),
         }
         expect_agreement(&mut reader, &gateway, &format!("step {step}, {what}"));
     }
     done.store(true, Ordering::SeqCst);
-    others.into_iter().for_each(|other| other.join().unwrap());
+    for other in others {
+        other.join().unwrap();
+    }
     assert!(looks.load(Ordering::SeqCst) > 0);
 }
 
