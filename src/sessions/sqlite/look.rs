@@ -152,3 +152,133 @@ pub(super) fn explain(error: &rusqlite::Error) -> StoreFault {
         _ => StoreFault::Failed(message),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+    use crate::database::beside;
+
+    const TIME: Duration = Duration::from_mins(3);
+
+    /// A database with one row, closed.
+    fn database(path: &Path, mode: &str, row: &str) {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", mode).unwrap();
+        connection.execute_batch(&format!("CREATE TABLE t (a); INSERT INTO t VALUES ('{row}')")).unwrap();
+    }
+
+    fn row(connection: &Connection) -> Result<String, StoreFault> {
+        connection.query_row("SELECT a FROM t", [], |row| row.get(0)).map_err(|error| explain(&error))
+    }
+
+    /// What a look says if `meddle` happens in the midst of its first try.
+    fn look_while(path: &Path, meddle: impl Fn()) -> (Result<String, StoreFault>, u32) {
+        let mut tries = 0;
+        let seen = look(path, TIME, |connection| {
+            let row = row(connection);
+            tries += 1;
+            if tries == 1 {
+                meddle();
+            }
+            row
+        });
+        (seen.map(|seen| seen.value), tries)
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_in_the_midst_of_a_look_is_looked_at_again() {
+        for mode in ["wal", "delete"] {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, new) = (folder.path().join("a.db"), folder.path().join("b.db"));
+            database(&path, mode, "old");
+            database(&new, mode, "new");
+            let (row, tries) = look_while(&path, || fs::rename(&new, &path).unwrap());
+            assert_eq!((row, tries), (Ok("new".to_owned()), 2), "{mode}");
+        }
+    }
+
+    #[test]
+    fn a_log_or_index_that_goes_away_in_the_midst_of_a_look_spoils_it() {
+        for ending in ["-wal", "-shm"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            database(&path, "wal", "row");
+            let (row, tries) = look_while(&path, || fs::remove_file(beside(&path, ending)).unwrap());
+            assert_eq!((row, tries), (Ok("row".to_owned()), 2), "{ending}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        database(&path, "delete", "row");
+        let log = beside(&path, "-wal");
+        let (fault, tries) = look_while(&path, || fs::write(&log, "a log out of nowhere").unwrap());
+        assert!(tries > 1, "it is looked at again, and whatever that says is not what was read: {fault:?}");
+    }
+
+    #[test]
+    fn what_is_never_the_same_is_a_fault_and_not_an_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        database(&path, "delete", "row");
+        let mut tries = 0;
+        let seen = look(&path, TIME, |connection| {
+            tries += 1;
+            let new = folder.path().join("new.db");
+            fs::copy(&path, &new).unwrap();
+            fs::rename(&new, &path).unwrap();
+            row(connection)
+        });
+        assert_eq!(seen.err(), Some(StoreFault::Replaced("database")));
+        assert_eq!(tries, TRIES);
+    }
+
+    #[test]
+    fn a_file_that_is_written_over_without_a_lock_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, new) = (folder.path().join("a.db"), folder.path().join("b.db"));
+        database(&path, "delete", "old");
+        database(&new, "delete", "new");
+        // So old that the write shows.
+        let hour_ago = std::time::SystemTime::now() - Duration::from_hours(1);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(hour_ago).unwrap();
+        let (row, tries) = look_while(&path, || assert!(fs::copy(&new, &path).is_ok()));
+        assert_eq!((row, tries), (Ok("new".to_owned()), 2));
+    }
+
+    #[test]
+    fn a_look_holds_its_lock_to_the_end_and_nothing_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        database(&path, "delete", "row");
+        let may_write = || {
+            let script = "import sqlite3, sys\n\
+                c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n\
+                try: c.execute('BEGIN EXCLUSIVE')\n\
+                except sqlite3.OperationalError: sys.exit(7)";
+            Command::new("python3").args(["-c", script]).arg(&path).status().unwrap().code()
+        };
+        assert_eq!(may_write(), Some(0));
+        let seen = look(&path, TIME, |connection| {
+            row(connection)?;
+            // Another of us who comes meanwhile waits, and leaves the lock alone.
+            let in_vain = look(&path, Duration::from_millis(1), row).err();
+            assert_eq!(in_vain, Some(StoreFault::Stuck));
+            Ok(may_write())
+        });
+        assert_eq!(seen.unwrap().value, Some(7), "the lock was lost");
+        assert_eq!(may_write(), Some(0));
+    }
+
+    #[test]
+    fn whether_a_log_is_kept_is_told_without_making_one() {
+        let folder = tempfile::tempdir().unwrap();
+        for (mode, kept) in [("wal", true), ("delete", false)] {
+            let path = folder.path().join(mode);
+            database(&path, mode, "row");
+            assert_eq!(keeps_log(&path, TIME), Ok(kept));
+            assert!(!beside(&path, "-wal").exists() && !beside(&path, "-shm").exists());
+        }
+    }
+}
