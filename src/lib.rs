@@ -21,6 +21,7 @@ pub mod advice;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod database;
 pub mod demo;
 pub mod document;
 pub mod domain;

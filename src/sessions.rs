@@ -4,6 +4,8 @@
 //! A store that cannot be read is a [`StoreFault`] with its own sentence and hint; it never looks like a store
 //! without sessions.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod fault;
 mod files;
 mod http;
@@ -17,4 +19,5 @@ mod time;
 
 pub use fault::StoreFault;
 pub use set::{NamedStore, StoreSet, is_url};
+pub(crate) use sqlite::keeps_log;
 pub use sqlite::{Answer, Limits, QueryFault, SqliteReader, check_query};

@@ -1,8 +1,11 @@
 //! Our own state: the journal of what was intended and what happened, the eviction marks, and what was seen. SQLite in the
 //! state folder, readable by its owner only; never the application's database, and never written in read-only mode.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod clock;
 mod comebacks;
+mod fault;
 mod journal;
 mod looks;
 mod marks;
@@ -10,46 +13,21 @@ mod quarantines;
 mod specs;
 mod stores;
 
-use std::fmt::Write as _;
-use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use thiserror::Error;
 
+use crate::database::{SETTLES, Stamp, beside, uri};
+pub use fault::{StateFault, Trouble};
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::Mark;
 pub use specs::{Kept, Recorded, SpecRecord};
 pub(crate) use stores::is_written_alike;
 pub use stores::{KeptStore, StoreKey};
-
-/// Why our own state cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum StateFault {
-    /// The folder cannot be used.
-    #[error(
-        "the state folder {folder} cannot be used: {why}; give this user a folder of its own there (mode 0700)"
-    )]
-    Folder {
-        /// Which folder.
-        folder: String,
-        /// Why.
-        why: String,
-    },
-    /// The database cannot be used.
-    #[error(
-        "the state database {path} cannot be used: {why}; nothing is done without a journal: move the file away to begin anew"
-    )]
-    Database {
-        /// Which file.
-        path: String,
-        /// Why.
-        why: String,
-    },
-}
 
 /// The version of the tables; a newer program's are refused.
 const VERSION: i64 = 6;
@@ -79,38 +57,23 @@ pub struct State {
     connection: Connection,
     path: PathBuf,
     /// What the file looked like when it was opened as one that nobody is writing to.
-    settled: Option<Look>,
-}
-
-/// Enough of a file to tell that somebody wrote to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
-    length: u64,
-    modified: (i64, i64),
-    inode: u64,
+    settled: Option<Stamp>,
 }
 
 /// What our own state looks like from outside: as long as it looks the same, it says the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glance {
-    file: Option<Look>,
-    log: Option<Look>,
+    file: Option<Stamp>,
+    log: Option<Stamp>,
 }
-
-/// A file that was written to more recently than this may be written to again without looking any different: file systems
-/// count time in steps.
-const SETTLES: Duration = Duration::from_secs(2);
 
 impl State {
     /// Looks at the state from outside; `None` when that tells nothing, because it is being written to.
     pub fn glance(folder: &Path) -> Option<Glance> {
-        let file = look(&folder.join("state.db")).ok()?;
-        let log = look(&folder.join("state.db-wal")).ok()?;
-        let settled = |look: &Look| {
-            let (seconds, _) = look.modified;
-            let age = jiff::Timestamp::now().as_second().checked_sub(seconds);
-            age.is_some_and(|age| age > SETTLES.as_secs().cast_signed())
-        };
+        let path = folder.join("state.db");
+        let file = Stamp::at(&path).ok()?;
+        let log = Stamp::at(&beside(&path, "-wal")).ok()?;
+        let settled = |stamp: &Stamp| stamp.is_older_than(SETTLES);
         [file, log].iter().flatten().all(settled).then_some(Glance { file, log })
     }
 
@@ -130,19 +93,10 @@ impl State {
             return Err(unusable(why));
         }
         if mode & 0o077 != 0 {
-            let private = std::fs::Permissions::from_mode(0o700);
+            let private = Permissions::from_mode(0o700);
             std::fs::set_permissions(folder, private).map_err(|error| unusable(error.to_string()))?;
         }
         let path = folder.join("state.db");
-        let mut options = std::fs::OpenOptions::new();
-        options.create(true).append(true).mode(0o600);
-        let file = options.open(&path).map_err(|error| unusable(error.to_string()))?;
-        let mode = file.metadata().map_err(|error| unusable(error.to_string()))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            file.set_permissions(std::fs::Permissions::from_mode(0o600))
-                .map_err(|error| unusable(error.to_string()))?;
-        }
-        drop(file);
         Self::connect(path, Access::Write)
     }
 
@@ -154,71 +108,71 @@ impl State {
             Ok(metadata) if metadata.len() == 0 => return Ok(None),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(StateFault::Database {
-                    path: path.display().to_string(),
-                    why: error.to_string(),
-                });
+            Err(error) => return Err(Trouble::from(&error).of(&path)),
+        }
+        if let Some(stamp) = settled(&path) {
+            let opened = Self::connect(path.clone(), Access::ReadSettled(stamp));
+            // What went wrong, or well, while somebody began to write says nothing.
+            if at_rest(&path) == Some(stamp) {
+                return opened.map(Some);
             }
         }
-        let access = settled_look(&path).map_or(Access::Read, Access::ReadSettled);
-        Self::connect(path, access).map(Some)
+        Self::connect(path, Access::Read).map(Some)
     }
 
     fn connect(path: PathBuf, access: Access) -> Result<Self, StateFault> {
-        let fault = |why: String| StateFault::Database { path: path.display().to_string(), why };
-        let write = matches!(access, Access::Write);
-        let open = || -> rusqlite::Result<Connection> {
-            let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = match access {
-                Access::Write => {
-                    Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)?
-                }
-                Access::Read => Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)?,
-                Access::ReadSettled(_) => {
-                    let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-                    Connection::open_with_flags(immutable_uri(&path), flags)?
-                }
-            };
-            connection.busy_timeout(Duration::from_secs(5))?;
-            if write {
-                connection.pragma_update(None, "journal_mode", "wal")?;
-                connection.pragma_update(None, "synchronous", "full")?;
-                connection.pragma_update(None, "foreign_keys", true)?;
-                // A spec that is forgotten leaves no secret behind.
-                connection.pragma_update(None, "secure_delete", true)?;
+        match Self::opened(&path, access) {
+            Ok(connection) => {
+                let settled = match access {
+                    Access::ReadSettled(stamp) => Some(stamp),
+                    Access::Read | Access::Write => None,
+                };
+                Ok(Self { connection, path, settled })
             }
-            Ok(connection)
+            Err(trouble) => Err(trouble.of(&path)),
+        }
+    }
+
+    fn opened(path: &Path, access: Access) -> Result<Connection, Trouble> {
+        let write = matches!(access, Access::Write);
+        let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = match access {
+            Access::Write => {
+                let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+                Connection::open_with_flags(path, flags)?
+            }
+            Access::Read => Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+            Access::ReadSettled(_) => {
+                let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(uri(path, "immutable=1"), flags)?
+            }
         };
-        let mut connection = open().map_err(|error| fault(error.to_string()))?;
-        let version = connection
-            .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
-            .map_err(|error| fault(error.to_string()))?;
+        connection.busy_timeout(Duration::from_secs(5))?;
+        if write {
+            // Before there is a log, which gets the same rights. Nobody else reaches into the folder meanwhile.
+            make_private(path)?;
+            connection.pragma_update(None, "journal_mode", "wal")?;
+            connection.pragma_update(None, "synchronous", "full")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            // A spec that is forgotten leaves no secret behind.
+            connection.pragma_update(None, "secure_delete", true)?;
+        }
+        let version = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))?;
         match version {
             VERSION => {}
-            0..VERSION if write => {
-                update_tables(&mut connection).map_err(|error| fault(error.to_string()))?;
-            }
+            0..VERSION if write => update_tables(&mut connection)?,
             // What an older version does not have is empty.
             1..VERSION => {}
-            0 => return Err(fault("it has no tables".to_owned())),
-            newer => {
-                return Err(fault(format!(
-                    "it was written by another version of sandkeeper (format {newer})"
-                )));
-            }
+            0 => return Err(Trouble::NoTables),
+            newer => return Err(Trouble::Format(newer)),
         }
-        let settled = match access {
-            Access::ReadSettled(look) => Some(look),
-            Access::Read | Access::Write => None,
-        };
-        Ok(Self { connection, path, settled })
+        Ok(connection)
     }
 
     /// Reads. What was read while somebody began to write is read again, the usual way.
     fn reading<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StateFault> {
         let answer = read(&self.connection);
-        if self.settled.is_some() && settled_look(&self.path) != self.settled {
+        if self.settled.is_some() && at_rest(&self.path) != self.settled {
             let again = Self::connect(self.path.clone(), Access::Read)?;
             return read(&again.connection).map_err(|error| self.fault(&error));
         }
@@ -226,7 +180,7 @@ impl State {
     }
 
     fn fault(&self, error: &rusqlite::Error) -> StateFault {
-        StateFault::Database { path: self.path.display().to_string(), why: error.to_string() }
+        Trouble::from(error).of(&self.path)
     }
 }
 
@@ -236,45 +190,39 @@ enum Access {
     Write,
     Read,
     /// Without locks and without a trace, while the file looks like this.
-    ReadSettled(Look),
+    ReadSettled(Stamp),
 }
 
-/// The file's look, if all of the database is in it: nobody has written to its log since it was last tidied up.
-fn settled_look(path: &Path) -> Option<Look> {
-    let log = look(&PathBuf::from(format!("{}-wal", path.display()))).ok()?;
-    let unwritten = log.is_none_or(|log| log.length == 0);
-    look(path).ok().flatten().filter(|_| unwritten)
+/// What the file looks like, if all of the database is in it: nobody has written to its log since it was last tidied up.
+fn at_rest(path: &Path) -> Option<Stamp> {
+    let log = Stamp::at(&beside(path, "-wal")).ok()?;
+    let unwritten = log.is_none_or(|log| log.is_empty());
+    Stamp::at(path).ok().flatten().filter(|_| unwritten)
 }
 
-/// A file's look; `None` where there is none.
-fn look(path: &Path) -> std::io::Result<Option<Look>> {
-    match std::fs::metadata(path) {
-        Ok(file) => Ok(Some(Look {
-            length: file.len(),
-            modified: (file.mtime(), file.mtime_nsec()),
-            inode: file.ino(),
-        })),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+/// The same, once every write from now on would show.
+fn settled(path: &Path) -> Option<Stamp> {
+    const SHORT: Duration = Duration::from_millis(50);
+    let stamp = at_rest(path)?;
+    let step = stamp.step();
+    if stamp.is_older_than(step) {
+        return Some(stamp);
     }
+    if step > SHORT {
+        return None;
+    }
+    std::thread::sleep(SHORT);
+    at_rest(path).filter(|stamp| stamp.is_older_than(step))
 }
 
-/// The path as SQLite wants it in a URI, every unusual byte escaped.
-fn immutable_uri(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte));
-            }
-            other => {
-                // Writing to a string cannot fail.
-                let _ = write!(uri, "%{other:02x}");
-            }
-        }
+/// Takes the rights of others on the file away.
+fn make_private(path: &Path) -> Result<(), Trouble> {
+    let mode = std::fs::metadata(path).map_err(|error| Trouble::from(&error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let private = Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, private).map_err(|error| Trouble::from(&error))?;
     }
-    uri + "?immutable=1"
+    Ok(())
 }
 
 /// Makes the tables, or adds what an older version had not. Two programs may come here at once; only one does it.

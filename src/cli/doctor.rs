@@ -1,5 +1,7 @@
 //! `sandkeeper doctor`: one line per check, each failure with its fix.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod authorized_keys;
 mod viewer;
 

@@ -1,5 +1,7 @@
 //! The applications' side of the scene: session databases as each system keeps them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

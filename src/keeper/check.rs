@@ -1,6 +1,8 @@
 //! The check that comes before every step: the container as it is now, the sessions as they are now, and the same
 //! judgement that made the plan. Anything but a clear yes is a no.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::domain::ContainerId;
-use crate::state::{ItemRecord, Mark, PlanRecord, State, StateFault, Step};
+use crate::state::{ItemRecord, Mark, PlanRecord, State, StateFault, Step, Trouble};
 
 type Reply<T> = oneshot::Sender<Result<T, StateFault>>;
 
@@ -73,7 +73,7 @@ impl Journal {
     async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, StateFault> {
         let gone = || StateFault::Database {
             path: "state.db".to_owned(),
-            why: "the journal's thread ended".to_owned(),
+            why: Trouble::Ended("the journal's thread ended"),
         };
         let (reply, answer) = oneshot::channel();
         let requests = self.requests.as_ref().ok_or_else(gone)?;

@@ -14,7 +14,7 @@ use crate::domain::recovery::{Departure, put_aside};
 use crate::domain::snapshot::ImageFact;
 use crate::domain::{Policy, Snapshot, SystemName, owned};
 use crate::engine::EngineView;
-use crate::state::{Kept, Recorded, SpecRecord, State, StateFault};
+use crate::state::{Kept, Recorded, SpecRecord, State, StateFault, Trouble};
 
 /// How many containers are asked for at once.
 const AT_ONCE: usize = 8;
@@ -197,9 +197,8 @@ async fn write(
         state.set_departures(&host, &news.departures)?;
         Ok(forgotten)
     });
-    written.await.unwrap_or_else(|_| {
-        Err(StateFault::Database { path: place, why: "a bug in sandkeeper ended the write".to_owned() })
-    })
+    let why = Trouble::Ended("a bug in sandkeeper ended the write");
+    written.await.unwrap_or(Err(StateFault::Database { path: place, why }))
 }
 
 /// Containers that are one system's without any doubt, whose profile allows it and could be read.

@@ -32,9 +32,18 @@ pub enum StoreFault {
     /// A crashed writer left a journal that must be rolled back first.
     #[error("a writer crashed and left a journal that only it can roll back")]
     HotJournal,
-    /// The file at the path is another one than before.
-    #[error("the file was replaced by another one since the last look")]
-    Replaced,
+    /// What was read is not what lies at the path: the database, or a file that belongs to it.
+    #[error("its {0} was deleted or replaced by another file while it was read")]
+    Replaced(&'static str),
+    /// Somebody wrote to it in spite of our lock.
+    #[error("it was written over while it was read")]
+    Overwritten,
+    /// Its log may lie beside a name that is not known here.
+    #[error("it is in WAL mode and {0}, so that its -wal may lie beside another name")]
+    TwoNames(&'static str),
+    /// Which files are open cannot be told.
+    #[error("what is open cannot be told, for /proc/self/fd cannot be read ({0})")]
+    Untold(String),
     /// No query variant fits.
     #[error("its tables are not of a known form: {0}")]
     SchemaUnknown(String),
@@ -82,6 +91,11 @@ pub enum StoreFault {
 }
 
 impl StoreFault {
+    /// Whether it may well be over: an owner closed, or a file took the place of another, at just that moment.
+    pub(super) fn is_fleeting(&self) -> bool {
+        matches!(self, Self::Replaced(_) | Self::Overwritten)
+    }
+
     /// What to try.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -97,7 +111,13 @@ impl StoreFault {
                 "run as a user who may write in that folder, or while the application is running"
             }
             Self::HotJournal => "start the application once, so that it repairs its database",
-            Self::Replaced => "the next look reads the new file",
+            Self::Replaced(_) | Self::Overwritten => {
+                "the next look reads what is there then; if it stays so, its disk does not keep locks"
+            }
+            Self::TwoNames(_) => {
+                "name the database where its application opens it, in a folder that is seen here as a whole"
+            }
+            Self::Untold(_) => "let this program see /proc",
             Self::SchemaUnknown(_) => {
                 "the application is newer or older than the profile: add a query variant to it"
             }

@@ -10,7 +10,7 @@ use super::fault::StoreFault;
 use super::locate::{Located, captures_of, expand, locate, may_exist};
 use super::set::{NamedStore, faulty, sentence};
 use super::setting::length_in;
-use super::sqlite::{Limits, SqliteReader, fits};
+use super::sqlite::{Limits, SqliteReader, fits_only_others};
 use crate::domain::profile::{LifetimeFile, Query, StorePath, fill_from_store};
 use crate::domain::snapshot::{Reading, StoreFacts};
 use crate::environment::Environment;
@@ -63,7 +63,11 @@ impl FileStores {
     pub(super) fn read(&mut self) -> Vec<StoreFacts> {
         let deadline = Instant::now() + self.limits.time;
         let mut facts = Vec::new();
-        self.named.retain(|named| !belongs_elsewhere(named, &self.queries, part_of(deadline, 4)));
+        let answered =
+            |path: &PathBuf| self.stores.get(path).is_some_and(|store| store.facts.variant.is_some());
+        self.named.retain(|named| {
+            answered(&named.path) || !belongs_elsewhere(named, &self.queries, part_of(deadline, 4))
+        });
         for path in self.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>() {
             let captures = captures_of(&path, &self.patterns, &self.environment);
             self.meet(Located { path, captures });
@@ -96,10 +100,10 @@ impl FileStores {
         facts
     }
 
-    /// Gives the connections up, but not the memory of which files they led to.
-    pub(super) fn reconnect(&mut self) {
+    /// Lets the next read go into every database, whatever it looks like from outside.
+    pub(super) fn distrust(&mut self) {
         for store in self.stores.values_mut() {
-            store.reader.reconnect();
+            store.reader.distrust();
         }
     }
 
@@ -168,14 +172,16 @@ impl Store {
     fn setting(&self, lifetime: Option<&LifetimeFile>) -> Result<Option<Duration>, StoreFault> {
         let Some(LifetimeFile { path, key }) = lifetime else { return Ok(None) };
         let Some(path) = fill_from_store(path, &self.facts.captures) else { return Ok(None) };
+        if path.starts_with(&self.facts.path) {
+            return Err(StoreFault::Setting(path.into_owned(), "it is the database itself".to_owned()));
+        }
         length_in(Path::new(path.as_ref()), key).map_err(|why| StoreFault::Setting(path.into_owned(), why))
     }
 }
 
 /// Whether a store named without its system is surely another system's: a store in doubt stays everybody's.
 fn belongs_elsewhere(named: &NamedStore, ours: &[Query], time: Duration) -> bool {
-    let fits = |queries: &[Query]| fits(&named.path, queries, time);
-    !named.others.is_empty() && fits(ours) == Ok(false) && fits(&named.others) == Ok(true)
+    !named.others.is_empty() && fits_only_others(&named.path, ours, &named.others, time) == Ok(true)
 }
 
 /// A share of the time that is left.

@@ -134,10 +134,9 @@ impl StoreSet {
         facts
     }
 
-    /// The same over new connections, for whoever is about to act on the answer. The files must still be the ones that
-    /// were read before.
+    /// The same for whoever is about to act on the answer: every store is read in full, whatever it looks like from outside.
     pub fn read_anew(&mut self) -> Vec<StoreFacts> {
-        self.files.iter_mut().for_each(FileStores::reconnect);
+        self.files.iter_mut().for_each(FileStores::distrust);
         self.applications.iter_mut().for_each(|application| application.reader.forget());
         self.read()
     }

@@ -29,6 +29,7 @@ pub(super) fn length_in(path: &Path, key: &str) -> Result<Option<Duration>, Stri
     length(&value).map(Some).ok_or_else(|| format!("`{key}` is `{value}`, which is no length of time"))
 }
 
+#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "a configuration, and never a database"))]
 fn read(path: &Path) -> Result<Option<String>, String> {
     let file = match std::fs::metadata(path) {
         // Opening a pipe would wait for ever.

@@ -1,5 +1,7 @@
 //! The eviction marks, read again only where our own state may have changed.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;

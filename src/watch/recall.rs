@@ -1,6 +1,8 @@
 //! What was here before: containers that this watch has seen and sees no more, and what our own state remembers of others.
 //! It is read anew with every look, for another program may have removed or brought back something meanwhile.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! The sessions' side of a snapshot: reads every system's stores off the event loop, with a limit on its patience.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,13 +1,18 @@
 //! `doctor --read-only-user`: whether somebody who is to look over SSH can look, and can do nothing else.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::authorized_keys::{is_key, troubles};
 use super::{Check, Health};
 use crate::accounts::{self, Group, User};
+use crate::database::beside;
 use crate::domain::Snapshot;
+use crate::sessions::keeps_log;
+
+/// How long a database may be held by somebody else of us.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Groups whose members are, or can become, root.
 const POWERFUL: [&str; 9] = ["root", "docker", "podman", "sudo", "wheel", "admin", "lxd", "libvirt", "disk"];
@@ -156,14 +161,14 @@ impl Viewer {
             }
             Some(true) => {}
         }
-        if !is_wal(path) {
-            return Check::new(about, Health::Ok, format!("{place} can be read"));
+        match keeps_log(path, PATIENCE) {
+            Ok(true) => {}
+            Ok(false) => return Check::new(about, Health::Ok, format!("{place} can be read")),
+            Err(fault) => return Check::failed(about, &format!("{place}: {fault}; {}", fault.hint())),
         }
-        let beside = ["-wal", "-shm"].map(|ending| {
-            let mut file = path.as_os_str().to_owned();
-            file.push(ending);
-            PathBuf::from(file)
-        });
+        // Its log lies beside the name that links lead to.
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let beside = ["-wal", "-shm"].map(|ending| beside(&real, ending));
         if let Some(closed) = beside.iter().find(|file| file.exists() && self.may("-r", file) != Some(true)) {
             let (closed, folder) = (closed.display(), path.parent().unwrap_or(Path::new("/")).display());
             return Check::failed(
@@ -194,6 +199,7 @@ impl Viewer {
         let usual = Path::new(&self.user.home).join(".ssh/authorized_keys");
         let file = keys.unwrap_or(&usual);
         let place = file.display();
+        #[allow(clippy::disallowed_methods, reason = "a list of keys, and never a database")]
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) => {
@@ -262,11 +268,4 @@ impl Viewer {
     fn is_us(&self) -> bool {
         rustix::process::geteuid().as_raw() == self.user.id
     }
-}
-
-/// Whether a database keeps a write-ahead log, by its header.
-fn is_wal(path: &Path) -> bool {
-    let mut header = [0; 20];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    read.is_ok() && header[18] == 2
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::support::engine::{NETWORK, RealEngine};
+use crate::support::gateway::Gateway;
 use crate::support::kept::KeptHost;
 use crate::support::on_both_engines;
 use crate::support::proxy::Proxy;
@@ -25,6 +26,7 @@ on_both_engines![
     a_session_database_that_fails_half_way_removes_nothing_more,
     a_session_database_that_fails_during_the_stop_brings_the_container_back,
     a_session_database_replaced_after_planning_removes_nothing,
+    a_gateway_that_restarts_during_the_stop_gets_its_container_back,
     a_stop_that_fails_is_reported_and_not_escalated,
     a_journal_that_fails_during_the_stop_keeps_the_container,
     an_engine_that_fails_after_the_stop_is_asked_to_start_the_container_again,
@@ -253,6 +255,25 @@ fn a_session_database_replaced_after_planning_removes_nothing(engine: &RealEngin
     let finished = host.reconcile(&[]).expect_exit(4);
     host.expect_result(&finished, "orphan", "skipped", "replaced");
     assert!(host.exists(&id) && proxy.mutations().is_empty());
+}
+
+fn a_gateway_that_restarts_during_the_stop_gets_its_container_back(engine: &RealEngine) {
+    let (proxy, host) = raced(engine);
+    let id = host.outdated("atlas").running();
+    let path = host.home.path().join("gateway.db");
+    let gateway = Arc::new(Gateway::start(&path));
+    gateway.begin("s1", "atlas");
+    gateway.end("s1");
+    let owner = Arc::clone(&gateway);
+    proxy.when("POST", &stop(&id)).before(move |_| {
+        owner.restart();
+        owner.begin("s2", "atlas");
+    });
+    let named = format!("native={}", path.display());
+    let finished = host.reconcile(&["--db", &named]).expect_exit(3);
+    host.expect_result(&finished, "atlas", "rescued", "session s2 is live");
+    assert_eq!(engine.state(&id).as_deref(), Some("running"));
+    assert_eq!(proxy.count("DELETE", "/*"), 0);
 }
 
 fn a_stop_that_fails_is_reported_and_not_escalated(engine: &RealEngine) {

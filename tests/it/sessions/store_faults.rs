@@ -277,6 +277,66 @@ fn a_wal_database_at_rest_stays_its_owners_when_root_looks() {
     assert!(!wal.exists() || std::os::unix::fs::MetadataExt::uid(&wal.metadata().unwrap()) == NOBODY);
 }
 
+#[test]
+fn a_database_without_a_log_is_read_by_anybody_and_nothing_is_made_beside_it() {
+    if !can_change_user() {
+        return;
+    }
+    let (host, _) = host();
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let path = place.path().join("sessions.db");
+    fs::write(&path, closed_store(&host.home)).unwrap();
+    open_socket(&host);
+    let before = traces(place.path());
+    let named = format!("native={}", path.display());
+    let finished = host.sandkeeper(["status", "--json", "--db", &named]).user(NOBODY, NOBODY).run();
+    assert_eq!(container(&finished.json(), "sandbox")["status"], "idle", "{finished}");
+    assert_eq!(traces(place.path()), before);
+}
+
+#[test]
+fn a_wal_database_with_a_second_name_is_in_doubt_for_its_log_may_lie_beside_the_other() {
+    let (host, path) = host();
+    let other = host.home.path().join("elsewhere/other.db");
+    let store = store_at(&other);
+    fs::hard_link(&other, &path).unwrap();
+    expect_unreadable(&host, host.status([""; 0]), &path, "more than one name");
+    // Without a log one name is as good as the other.
+    store.execute("PRAGMA journal_mode = DELETE");
+    host.status([""; 0]).expect_exit(0);
+}
+
+/// Runs `status --json --db native=PATH` after a shell command, with mounts of its own.
+fn status_among_mounts(host: &Host, path: &Path, mounts: &str) -> Finished {
+    let named = format!("native={}", path.display());
+    let program = host.sandkeeper(["status", "--json", "--db", &named]);
+    program.below(&["unshare", "--mount", "sh", "-ec", &format!("{mounts}; exec \"$@\""), "sh"]).run()
+}
+
+#[test]
+fn a_wal_database_that_is_mounted_alone_is_in_doubt() {
+    if !can_change_user() {
+        return;
+    }
+    let (host, path) = host();
+    let store = store_at(&host.home.path().join("elsewhere/sessions.db"));
+    fs::write(&path, "").unwrap();
+    let mounts = format!("mount --bind {} {}", store.path().display(), path.display());
+    expect_unreadable(&host, status_among_mounts(&host, &path, &mounts), &path, "as a single file");
+}
+
+#[test]
+fn a_database_is_in_doubt_where_the_open_files_cannot_be_told() {
+    if !can_change_user() {
+        return;
+    }
+    let (host, path) = host();
+    let _store = store_at(&path);
+    let finished = status_among_mounts(&host, &path, "mount -t tmpfs none /proc");
+    expect_unreadable(&host, finished, &path, "what is open cannot be told");
+}
+
 /// Lets every user speak to the scripted engine.
 fn open_socket(host: &Host) {
     let socket = host.engine.socket();

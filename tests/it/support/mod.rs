@@ -13,6 +13,7 @@ pub(crate) mod client;
 pub(crate) mod corpus;
 pub(crate) mod engine;
 pub(crate) mod gate;
+pub(crate) mod gateway;
 pub(crate) mod hermes;
 pub(crate) mod kept;
 pub(crate) mod native;

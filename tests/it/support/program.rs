@@ -82,6 +82,7 @@ impl Home {
             input: None,
             user: None,
             terminal: false,
+            below: Vec::new(),
         }
     }
 
@@ -115,6 +116,8 @@ pub(crate) struct Program<'home> {
     input: Option<PathBuf>,
     user: Option<(u32, u32)>,
     terminal: bool,
+    /// The command that runs it, given the rest as its last arguments.
+    below: Vec<String>,
 }
 
 impl Program<'_> {
@@ -160,6 +163,12 @@ impl Program<'_> {
     /// Runs as another user without further groups, and makes the home theirs. Needs root.
     pub(crate) fn user(mut self, user: u32, group: u32) -> Self {
         self.user = Some((user, group));
+        self
+    }
+
+    /// Runs it by another command, which gets the program and its arguments as its last ones.
+    pub(crate) fn below(mut self, command: &[&str]) -> Self {
+        self.below = command.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
@@ -230,6 +239,10 @@ impl Program<'_> {
                 "/dev/null",
             ]);
             script
+        } else if let Some((first, rest)) = self.below.split_first() {
+            let mut outer = Command::new(first);
+            outer.args(rest).arg(program).args(&self.arguments);
+            outer
         } else {
             let mut plain = Command::new(program);
             plain.args(&self.arguments);
