@@ -15,7 +15,9 @@ pub mod session;
 pub mod snapshot;
 pub mod span;
 pub mod template;
+pub mod unread;
 pub mod verdict;
+pub mod workspace;
 
 pub use classify::{Surroundings, classify, owned};
 pub use container::{Container, ContainerId, ContainerState};
@@ -28,3 +30,4 @@ pub use recovery::Recalled;
 pub use session::Session;
 pub use snapshot::Snapshot;
 pub use verdict::{Status, Verdict, Verdicts};
+pub use workspace::WorkspaceRef;

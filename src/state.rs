@@ -1,10 +1,12 @@
 //! Our own state: the journal of what was intended and what happened, the eviction marks, and what was seen. SQLite in the
 //! state folder, readable by its owner only; never the application's database, and never written in read-only mode.
 
+mod board;
 mod comebacks;
 mod journal;
 mod looks;
 mod marks;
+mod place;
 mod quarantines;
 mod specs;
 
@@ -17,9 +19,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use thiserror::Error;
 
+pub use board::{Board, BoardFault, Notice};
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
-pub use marks::Mark;
+pub use marks::{Mark, add_marks_of_root, obeyed_marks};
 pub use specs::{Kept, Recorded, SpecRecord};
 
 /// Why our own state cannot be used.
@@ -113,6 +116,7 @@ impl State {
     /// Opens the state for writing, and makes it if it is not there.
     pub fn open(folder: &Path) -> Result<Self, StateFault> {
         let unusable = |why: String| StateFault::Folder { folder: folder.display().to_string(), why };
+        place::refuse_to_write(folder)?;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -139,7 +143,9 @@ impl State {
                 .map_err(|error| unusable(error.to_string()))?;
         }
         drop(file);
-        Self::connect(path, Access::Write)
+        let state = Self::connect(path, Access::Write)?;
+        state.republish();
+        Ok(state)
     }
 
     /// Opens the state for reading; `None` when there is none yet. As long as nobody has it open for writing, nothing is
@@ -148,8 +154,10 @@ impl State {
         let path = folder.join("state.db");
         match std::fs::metadata(&path) {
             Ok(metadata) if metadata.len() == 0 => return Ok(None),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Ok(_) => place::refuse_to_read(folder, &path)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return place::refuse_dangling(folder, &path).map(|()| None);
+            }
             Err(error) => {
                 return Err(StateFault::Database {
                     path: path.display().to_string(),

@@ -27,6 +27,8 @@ pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// How many containers are looked into for what their removal would lose, and how long that may take.
 const MOST_WEIGHED: usize = 20;
 const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
+/// How long a look may go on to record how what it shows was made.
+const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
 
@@ -145,7 +147,9 @@ impl<'a> Site<'a> {
             if keeper.tidy_marks(&snapshot).await? > 0 {
                 snapshot = self.observer.observe().await;
             }
-            self.record(&snapshot).await?;
+            if let Err(trouble) = self.record(&snapshot).await {
+                complain(&format!("warning: {trouble}"));
+            }
         }
         let verdicts = classify(&snapshot, &self.house.settings.policy, Timestamp::now());
         Ok((snapshot, verdicts))
@@ -162,7 +166,7 @@ impl<'a> Site<'a> {
         let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
         let folder = settings.state_folder.clone();
         let recorder = self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.clone()));
-        recorder.look(&engine, snapshot).await.map_err(|fault| KeeperFault::from(fault).into())
+        recorder.catch_up(&engine, snapshot, RECORDED_WITHIN).await.map_err(|fault| KeeperFault::from(fault).into())
     }
 
     /// One pass: plan, show, confirm, carry out.

@@ -28,6 +28,7 @@ use super::policy::Policy;
 use super::recovery::Quarantine;
 use super::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
+use super::unread::Unread;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
 pub use attribute::owned;
@@ -155,6 +156,7 @@ impl Judge<'_> {
         let mut outdated = self.current_config.outdated(container, &self.system.profile, self.images);
         let is_outdated = outdated.iter().any(|reason| *reason != Evidence::ConfigUndecided);
         let (status, mut evidence) = self.decide(&candidate, &claimed, running_execs, is_outdated);
+        let unread = self.unread(&candidate, &claimed, status, &outdated);
         if status == Status::Stale {
             outdated.retain(|reason| *reason != Evidence::ConfigUndecided);
         }
@@ -171,6 +173,7 @@ impl Judge<'_> {
             running_execs,
             claims: claimed.claims,
             quarantine: None,
+            unread,
             evidence,
         };
         if let Some(quarantine) = self.quarantined.get(&container.id)
@@ -242,11 +245,8 @@ impl Judge<'_> {
             let why = "a container cannot be read, and it may be the one that watches over this one";
             return unknown(Evidence::Undecidable(why.to_owned()));
         }
-        let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
-        let mut doubts =
-            rules.filter(|(rule, _)| rule.serves(&container.name)).filter_map(|(_, doubt)| doubt.clone());
-        if let Some(doubt) = doubts.next() {
-            return unknown(doubt);
+        if let Some(doubt) = self.store_doubt(container) {
+            return unknown(doubt.clone());
         }
         if let Some(unclear) = home::unclear(self.system, candidate, claimed) {
             return unknown(unclear);
@@ -270,6 +270,38 @@ impl Judge<'_> {
                 unknown(Evidence::ProcessesUnreadable(why.to_owned()))
             }
             _ => (status, evidence),
+        }
+    }
+
+    /// Why the stores that could claim it prove nothing by their silence, if they do not.
+    fn store_doubt(&self, container: &Container) -> Option<&Evidence> {
+        let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
+        rules.filter(|(rule, _)| rule.serves(&container.name)).find_map(|(_, doubt)| doubt.as_ref())
+    }
+
+    /// What could not be read of it, whether or not the verdict depends on that.
+    fn unread(
+        &self,
+        candidate: &Candidate<'_>,
+        claimed: &Claimed,
+        status: Status,
+        evidence: &[Evidence],
+    ) -> Unread {
+        let container = candidate.container;
+        let unsure = candidate.doubt.is_some() || self.engine_doubt.is_some();
+        let asked = matches!(container.inspected, Inspected::Facts(_));
+        Unread {
+            sessions: unsure
+                || self.store_doubt(container).is_some()
+                || candidate.recognised.undecidable.is_some()
+                || home::doubt(self.system, candidate, claimed).is_some()
+                || home::unclear(self.system, candidate, claimed).is_some()
+                || claimed.unclear_liveness.is_some()
+                || claimed.unreadable_activity.is_some(),
+            config: unsure || status == Status::Unknown || evidence.contains(&Evidence::ConfigUndecided),
+            processes: unsure
+                || (container.state.holds_processes() && !asked)
+                || self.system.profile.at_work(container).is_err(),
         }
     }
 

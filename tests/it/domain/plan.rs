@@ -6,7 +6,7 @@ use crate::facts::profiles::storeless;
 use crate::facts::{Facts, NOW, Sandbox, ago, ahead, bare, id_of, sandbox, session, span};
 use rstest::rstest;
 use sandkeeper::domain::plan::{Action, Item, PLAN_VALIDITY, Reason, Reconcile, Targets};
-use sandkeeper::domain::{Intent, Status};
+use sandkeeper::domain::{Intent, Status, WorkspaceRef};
 
 // The bulk column of the status table.
 
@@ -136,7 +136,7 @@ fn the_brake_does_not_hold_a_container_that_the_operator_named() {
 #[test]
 fn the_brake_is_not_escaped_by_asking_for_one_workspace() {
     let facts = orphans(6).container(sandbox("box").workspace("atlas").state("exited"));
-    let choices = Reconcile { workspace: Some("atlas".to_owned()), ..Reconcile::default() };
+    let choices = Reconcile { workspace: Some(WorkspaceRef::of(None, "atlas")), ..Reconcile::default() };
     let plan = facts.plan(&Intent::Reconcile(choices));
     assert_eq!(plan.items().len(), 1);
     assert!(matches!(plan.items()[0].reason, Reason::Braked(_)), "{:#?}", plan.items());
@@ -284,7 +284,7 @@ fn a_workspace_alone_is_reconciled_if_asked() {
         .container(sandbox("one").workspace("atlas").state("exited"))
         .container(sandbox("two").workspace("borealis").state("exited"))
         .container(sandbox("three").state("exited"));
-    let choices = Reconcile { workspace: Some("atlas".to_owned()), ..Reconcile::default() };
+    let choices = Reconcile { workspace: Some(WorkspaceRef::of(None, "atlas")), ..Reconcile::default() };
     let items = facts.plan(&Intent::Reconcile(choices)).into_items();
     assert_eq!(items.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["one"]);
 }
