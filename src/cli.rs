@@ -249,9 +249,9 @@ impl Trouble {
             | Self::Keeper(_)
             | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
             | Self::Demo(_)
-            | Self::Target(targets::TargetFault::NotFound { .. } | targets::TargetFault::NotRecorded { .. }) => {
-                Outcome::Failed
-            }
+            | Self::Target(
+                targets::TargetFault::NotFound { .. } | targets::TargetFault::NotRecorded { .. },
+            ) => Outcome::Failed,
             _ => Outcome::Usage,
         }
     }

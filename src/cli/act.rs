@@ -166,7 +166,10 @@ impl<'a> Site<'a> {
         let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
         let folder = settings.state_folder.clone();
         let recorder = self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.clone()));
-        recorder.catch_up(&engine, snapshot, RECORDED_WITHIN).await.map_err(|fault| KeeperFault::from(fault).into())
+        recorder
+            .catch_up(&engine, snapshot, RECORDED_WITHIN)
+            .await
+            .map_err(|fault| KeeperFault::from(fault).into())
     }
 
     /// One pass: plan, show, confirm, carry out.

@@ -107,9 +107,10 @@ async fn look(wanted: &WorkspaceRef, house: &House) -> Result<Findings, Trouble>
     // One that does not say whose it is may be the one that is asked for.
     told.retain(|Told { mark, .. }| {
         mark.workspace.as_deref() == Some(&wanted.workspace)
-            && wanted.system.as_ref().is_none_or(|wanted| {
-                mark.system.as_deref().is_none_or(|system| system == wanted.as_str())
-            })
+            && wanted
+                .system
+                .as_ref()
+                .is_none_or(|wanted| mark.system.as_deref().is_none_or(|system| system == wanted.as_str()))
     });
     let engines: Vec<(String, EngineView)> = endpoints
         .into_iter()
@@ -168,7 +169,8 @@ async fn standing(host: &str, mark: &Mark, engines: &[(String, EngineView)]) -> 
             Ok(true) | Err(EngineFault::NoSocket(_)) => {}
             Err(fault) => {
                 let name = &mark.name;
-                let why = format!("{name} is marked on {host}, and {identity} cannot be asked for it: {fault}");
+                let why =
+                    format!("{name} is marked on {host}, and {identity} cannot be asked for it: {fault}");
                 unasked = Some(why);
             }
         }

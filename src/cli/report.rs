@@ -191,7 +191,9 @@ impl From<&Verdict> for ContainerReport {
             running_execs: verdict.known_execs(),
             session_count: (!verdict.sessions_unread()).then_some(verdict.claims.total),
             live_sessions: (!verdict.sessions_unread()).then_some(verdict.claims.live),
-            sessions: verdict.known_sessions().map(|all| all.listed.iter().map(SessionReport::from).collect()),
+            sessions: verdict
+                .known_sessions()
+                .map(|all| all.listed.iter().map(SessionReport::from).collect()),
             reasons: verdict.evidence.iter().map(Evidence::to_string).collect(),
         }
     }
@@ -239,5 +241,9 @@ pub(super) fn outcome(snapshot: &Snapshot, verdicts: &Verdicts, policy: &Policy,
         .iter()
         .flat_map(|verdict| &verdict.evidence)
         .all(|reason| !reason.is_unavailability());
-    if sources_good && rows_good && snapshot.marks_fault.is_none() { Outcome::Done } else { Outcome::Unavailable }
+    if sources_good && rows_good && snapshot.marks_fault.is_none() {
+        Outcome::Done
+    } else {
+        Outcome::Unavailable
+    }
 }

@@ -44,7 +44,9 @@ pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Ou
     let snapshot = observer.observe().await;
     let shown = Shown::new(&snapshot, house);
     shown.write(&snapshot, arguments.json, true);
-    if let Ok(endpoint) = observer.connect().await {
+    if snapshot.engine.at.is_some()
+        && let Ok(endpoint) = observer.connect().await
+    {
         house.record(&endpoint, &snapshot).await;
     }
     Ok(shown.outcome)
@@ -86,13 +88,15 @@ impl Shown {
     fn gist(&self) -> Vec<String> {
         let containers = self.report.containers.iter().flatten().map(|container| {
             let sessions = container.sessions.as_ref();
-            let sessions = sessions.map(|all| all.iter().map(|s| (&s.id, s.live, s.ended)).collect::<Vec<_>>());
+            let sessions =
+                sessions.map(|all| all.iter().map(|s| (&s.id, s.live, s.ended)).collect::<Vec<_>>());
             format!(
                 "{:?} {} {:?} {:?} {sessions:?}",
                 container.id, container.status, container.outdated, container.state
             )
         });
-        let lost = self.report.lost.iter().flatten().map(|lost| format!("{} {}", lost.session, lost.container));
+        let lost =
+            self.report.lost.iter().flatten().map(|lost| format!("{} {}", lost.session, lost.container));
         let evidence = self
             .report
             .evidence

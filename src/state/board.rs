@@ -106,9 +106,7 @@ impl Board {
         let place = self.folder.display();
         match self.is_there() {
             Err(fault) => Some(fault.to_string()),
-            Ok(false) => Some(format!(
-                "there is no folder {place}; root makes it with `sandkeeper status`"
-            )),
+            Ok(false) => Some(format!("there is no folder {place}; root makes it with `sandkeeper status`")),
             Ok(true) => {
                 let access = rustix::fs::access(&self.folder, rustix::fs::Access::WRITE_OK);
                 access.err().map(|error| format!("this user may not write in {place}: {error}"))
@@ -168,7 +166,9 @@ impl Board {
         let papers: Vec<PathBuf> = names.filter(mine).collect();
         match papers.as_slice() {
             [] => marks.is_empty(),
-            [paper] => text_of(marks).ok().is_some_and(|text| read_paper(paper, user).is_ok_and(|old| old == text)),
+            [paper] => {
+                text_of(marks).ok().is_some_and(|text| read_paper(paper, user).is_ok_and(|old| old == text))
+            }
             _ => false,
         }
     }
@@ -342,6 +342,10 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("state"), &link).expect("a link");
         assert_eq!(state_name(&link), state_name(&folder.path().join("state")));
         assert_ne!(state_name(&link), state_name(folder.path()));
-        assert_eq!(state_name(Path::new("/nowhere")), "ea2512283dfc3920", "it must not change with a release");
+        assert_eq!(
+            state_name(Path::new("/nowhere")),
+            "ea2512283dfc3920",
+            "it must not change with a release"
+        );
     }
 }

@@ -6,7 +6,7 @@ use crate::facts::profiles::storeless;
 use crate::facts::{Facts, NOW, Sandbox, ago, ahead, bare, id_of, sandbox, session, span};
 use rstest::rstest;
 use sandkeeper::domain::plan::{Action, Item, PLAN_VALIDITY, Reason, Reconcile, Targets};
-use sandkeeper::domain::{Intent, Status, WorkspaceRef};
+use sandkeeper::domain::{Intent, Status, SystemName, WorkspaceRef};
 
 // The bulk column of the status table.
 
@@ -140,6 +140,16 @@ fn the_brake_is_not_escaped_by_asking_for_one_workspace() {
     let plan = facts.plan(&Intent::Reconcile(choices));
     assert_eq!(plan.items().len(), 1);
     assert!(matches!(plan.items()[0].reason, Reason::Braked(_)), "{:#?}", plan.items());
+}
+
+#[test]
+fn a_workspace_of_one_system_is_not_that_of_another() {
+    let facts = Facts::native().container(sandbox("box").workspace("atlas").state("exited"));
+    for (system, items) in [("native", 1), ("twin", 0)] {
+        let only = WorkspaceRef::of(Some(&SystemName::new(system)), "atlas");
+        let choices = Reconcile { workspace: Some(only), ..Reconcile::default() };
+        assert_eq!(facts.plan(&Intent::Reconcile(choices)).items().len(), items, "{system}");
+    }
 }
 
 // Drains.
