@@ -113,6 +113,11 @@ impl State {
         [file, log].iter().flatten().all(settled).then_some(Glance { file, log })
     }
 
+    /// Refuses a folder in which another user has a say. Whoever is about to make something there asks first.
+    pub fn refuse_strangers(folder: &Path) -> Result<(), StateFault> {
+        place::refuse_to_write(folder)
+    }
+
     /// Opens the state for writing, and makes it if it is not there.
     pub fn open(folder: &Path) -> Result<Self, StateFault> {
         let unusable = |why: String| StateFault::Folder { folder: folder.display().to_string(), why };

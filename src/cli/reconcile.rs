@@ -64,6 +64,8 @@ struct Report<'a> {
     dry_run: bool,
     outcomes: Vec<OutcomeReport<'a>>,
     summary: Summary,
+    /// What could not be read; empty when all evidence was good.
+    unavailable: &'a [String],
     brake: Option<BrakeReport>,
     interrupted: bool,
 }
@@ -211,6 +213,7 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
                 dry_run: arguments.dry_run,
                 outcomes: pass.outcomes.iter().map(OutcomeReport::from).collect(),
                 summary: Summary::of(&pass.outcomes),
+                unavailable: &pass.unavailable,
                 brake: brake.map(|brake| BrakeReport { reason: brake.to_string(), brake }),
                 interrupted: pass.interrupted,
             },

@@ -55,6 +55,8 @@ struct Report<'a> {
     dry_run: bool,
     outcomes: Vec<OutcomeReport<'a>>,
     summary: Summary,
+    /// What could not be read; empty when all evidence was good.
+    unavailable: &'a [String],
 }
 
 pub(super) async fn recreate(arguments: &RecreateArguments, house: &House) -> Result<Outcome, Trouble> {
@@ -100,7 +102,7 @@ fn tell(pass: &Pass, dry_run: bool, json: bool) {
     let summary = Summary::of(&pass.outcomes);
     if json {
         let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run, outcomes, summary }, true);
+        write_json(&Report { dry_run, outcomes, summary, unavailable: &pass.unavailable }, true);
     } else {
         write(&format!("{}\n", summary.sentence()));
     }

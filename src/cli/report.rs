@@ -226,6 +226,19 @@ impl From<&Lost> for LostReport {
     }
 }
 
+/// What could not be read, in sentences.
+pub(super) fn unavailable(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Vec<String> {
+    let engine = snapshot.engine.unusable(now, policy.max_evidence_age).map(|why| format!("engine: {why}"));
+    let stores =
+        snapshot.systems.iter().flat_map(|system| system.stores.iter().map(move |store| (system, store)));
+    let stores = stores.filter_map(|(system, store)| {
+        let why = store.sessions.unusable(now, policy.max_evidence_age)?;
+        Some(format!("{} sessions {}: {why}", system.profile.name, store.path))
+    });
+    let marks = snapshot.marks_fault.iter().map(|why| format!("marks: {why}"));
+    engine.into_iter().chain(stores).chain(marks).collect()
+}
+
 /// The exit code of a look: nothing to show without the engine, something missing with a source or a container that
 /// could not be read.
 pub(super) fn outcome(snapshot: &Snapshot, verdicts: &Verdicts, policy: &Policy, now: Timestamp) -> Outcome {

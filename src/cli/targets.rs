@@ -100,6 +100,8 @@ struct Report<'a> {
     dry_run: bool,
     outcomes: Vec<OutcomeReport<'a>>,
     summary: Summary,
+    /// What could not be read; empty when all evidence was good.
+    unavailable: &'a [String],
 }
 
 pub(super) async fn stop(arguments: &StopArguments, house: &House) -> Result<Outcome, Trouble> {
@@ -200,7 +202,8 @@ async fn act(
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == crate::keeper::Ending::Kept);
     if common.asking.json {
         let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run: common.asking.dry_run, outcomes, summary }, true);
+        let (dry_run, unavailable) = (common.asking.dry_run, pass.unavailable.as_slice());
+        write_json(&Report { dry_run, outcomes, summary, unavailable }, true);
     } else {
         write(&super::reconcile::summary(&pass.outcomes));
     }

@@ -25,17 +25,23 @@ fn nearest(path: &Path) -> Option<PathBuf> {
     path.ancestors().find(|each| each.symlink_metadata().is_ok()).map(Path::to_owned)
 }
 
-/// Refuses to make or change anything in a folder of another user.
+/// Refuses to make or change anything in a folder of another user. For root that holds for every folder above it, too: whoever owns
+/// one can lead it elsewhere.
 pub(super) fn refuse_to_write(folder: &Path) -> Result<(), StateFault> {
-    let Some(nearest) = nearest(folder) else { return Ok(()) };
-    let Ok(owner) = nearest.metadata().map(|metadata| metadata.uid()) else { return Ok(()) };
+    let Some(Ok(real)) = nearest(folder).map(std::fs::canonicalize) else { return Ok(()) };
     let user = effective_user();
-    let mine = owner == 0 || owner == user;
-    // A shared folder above may be anybody's; root makes nothing even there.
-    if mine || (user != 0 && nearest != folder) {
-        return Ok(());
+    let concerned: Vec<&Path> = match user {
+        0 => real.ancestors().collect(),
+        _ if folder.exists() => vec![&real],
+        _ => Vec::new(),
+    };
+    for each in concerned {
+        match each.metadata().map(|metadata| metadata.uid()) {
+            Ok(owner) if owner != 0 && owner != user => return Err(stranger(folder, each, owner)),
+            Ok(_) | Err(_) => {}
+        }
     }
-    Err(stranger(folder, &nearest, owner))
+    Ok(())
 }
 
 /// Refuses to believe what another user wrote.

@@ -12,7 +12,7 @@ use super::{Runner, Systems};
 use crate::domain::{Policy, Verdict};
 use crate::engine::Endpoint;
 use crate::keeper::{ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner};
-use crate::state::obeyed_marks;
+use crate::state::{State, obeyed_marks};
 use crate::ui::message::Message;
 use crate::ui::preview::Confirmed;
 
@@ -46,6 +46,7 @@ impl Kit {
             // Whoever waits is told why; a full inbox only costs the explanation.
             let _ = messages.try_send(Message::Unfinished(format!("waiting: {held}")));
         };
+        State::refuse_strangers(folder)?;
         let lock = KeeperLock::wait(folder, &host, &self.who, LOCK_PATIENCE, told).await?;
         let keeper =
             Keeper::new(lock, folder, &self.endpoint, self.who.clone(), self.policy.clone(), self.timeout)?;

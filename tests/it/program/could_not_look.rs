@@ -44,10 +44,11 @@ fn ask(host: &Host, command: &str, blind: Option<Blind>) -> Finished {
 #[case::our_own_state(Blind::State, &[
     ("status", 4), ("status --json", 4), ("reconcile --dry-run", 4), ("undo --dry-run", 4), ("heal --dry-run", 4),
     ("recreate --dry-run box", 4), ("undrain --dry-run box", 4), ("drain --dry-run box", 4), ("log", 1), ("log --json", 1),
-    ("may-start atlas", 4), ("may-start atlas --json", 4), ("doctor", 1),
+    ("reconcile --dry-run --json", 4), ("may-start atlas", 4), ("may-start atlas --json", 4), ("doctor", 1),
 ])]
 #[case::a_session_store(Blind::Store, &[
     ("status", 4), ("status --json", 4), ("reconcile --dry-run", 4), ("undo --dry-run", 4), ("heal --dry-run", 4),
+    ("reconcile --dry-run --json", 4), ("undo --dry-run --json", 4), ("heal --dry-run --json", 4),
     ("dirs", 4), ("dirs --json", 4), ("doctor", 1),
 ])]
 fn what_could_not_be_looked_at_is_not_nothing(#[case] blind: Blind, #[case] commands: &[(&str, i32)]) {
@@ -73,7 +74,7 @@ fn what_could_not_be_looked_at_is_not_nothing(#[case] blind: Blind, #[case] comm
     }
     for ((command, code), seen) in commands.iter().zip(seen) {
         let blind = ask(&host, command, Some(blind)).expect_exit(*code);
-        assert_ne!(blind.stdout, seen.stdout, "{blind}");
+        assert_ne!((&blind.stdout, &blind.stderr), (&seen.stdout, &seen.stderr), "{blind}");
         assert!(!blind.stdout.is_empty() || !blind.stderr.is_empty(), "{blind}");
     }
 }

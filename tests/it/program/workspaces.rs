@@ -58,7 +58,7 @@ fn a_session_is_kept_out_of_the_system_that_drains_and_of_no_other() {
 fn two_systems_workspaces_of_one_name_stand_apart() {
     let (host, _store) = host();
     let table = host.sandkeeper(&["status"]).run().expect_exit(0);
-    for group in ["default · native", "default · twin", "\nalone "] {
+    for group in ["default · native", "default · twin", "\nalone\n"] {
         assert!(table.stdout.contains(group), "{group}: {table}");
     }
 }
