@@ -41,6 +41,7 @@ use crate::folders::FolderFault;
 use crate::keeper::KeeperFault;
 use crate::privileges::refuse_lent;
 use crate::profiles::{Library, NoSuchProfile};
+use crate::state::Board;
 
 /// How many files are read at once. Those that hang on a dead disk keep their threads, and the others go on; but SQLite keeps
 /// memory for every thread that ever read.
@@ -161,6 +162,9 @@ enum Command {
     /// Bring lost containers back while their sessions are live, for systems that allow it (`recovery.heal`)
     Heal(recover::HealArguments),
     /// Ask whether a new session may start in a workspace: exit code 0 for yes, 5 while it is draining
+    ///
+    /// The marks of every user of this machine count, as far as they are published. Exit code 4 means that it could not be
+    /// looked, which is neither.
     MayStart(may_start::MayStartArguments),
     /// Say that a session store is the right one, although it no longer has sessions that it had
     ///
@@ -253,7 +257,9 @@ impl Trouble {
             | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
             | Self::Demo(_)
             | Self::Accept(_)
-            | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
+            | Self::Target(
+                targets::TargetFault::NotFound { .. } | targets::TargetFault::NotRecorded { .. },
+            ) => Outcome::Failed,
             _ => Outcome::Usage,
         }
     }
@@ -311,6 +317,10 @@ fn run_in(
     environment: Environment,
     demo: Option<demo::Tour>,
 ) -> Result<Outcome, Trouble> {
+    if demo.is_none() {
+        let place = environment.variables.get(Board::VARIABLE).filter(|place| !place.is_empty());
+        Board::at(place.map_or(Board::PLACE, String::as_str)).put_up();
+    }
     let settings = Settings::load(arguments.global.into(), &environment)?;
     let library = Library::load(Some(&settings.profile_folder));
     let tried = match &arguments.command {

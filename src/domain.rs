@@ -17,7 +17,9 @@ pub mod session;
 pub mod snapshot;
 pub mod span;
 pub mod template;
+pub mod unread;
 pub mod verdict;
+pub mod workspace;
 
 pub use awake::{Awake, Clock};
 pub use classify::{Surroundings, classify, owned, remember};
@@ -31,3 +33,4 @@ pub use recovery::Recalled;
 pub use session::Session;
 pub use snapshot::Snapshot;
 pub use verdict::{Status, Verdict, Verdicts};
+pub use workspace::WorkspaceRef;

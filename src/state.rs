@@ -3,12 +3,14 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod board;
 mod clock;
 mod comebacks;
 mod fault;
 mod journal;
 mod looks;
 mod marks;
+mod place;
 mod quarantines;
 mod specs;
 mod stores;
@@ -22,9 +24,10 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::database::{SETTLES, Stamp, beside, uri};
 pub use fault::{StateFault, Trouble};
+pub use board::{Board, BoardFault, Notice};
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
-pub use marks::Mark;
+pub use marks::{Mark, add_marks_of_root, obeyed_marks};
 pub use specs::{Kept, Recorded, SpecRecord};
 pub(crate) use stores::is_written_alike;
 pub use stores::{KeptStore, StoreKey};
@@ -77,9 +80,15 @@ impl State {
         [file, log].iter().flatten().all(settled).then_some(Glance { file, log })
     }
 
+    /// Refuses a folder in which another user has a say. Whoever is about to make something there asks first.
+    pub fn refuse_strangers(folder: &Path) -> Result<(), StateFault> {
+        place::refuse_to_write(folder)
+    }
+
     /// Opens the state for writing, and makes it if it is not there.
     pub fn open(folder: &Path) -> Result<Self, StateFault> {
         let unusable = |why: String| StateFault::Folder { folder: folder.display().to_string(), why };
+        place::refuse_to_write(folder)?;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -97,7 +106,9 @@ impl State {
             std::fs::set_permissions(folder, private).map_err(|error| unusable(error.to_string()))?;
         }
         let path = folder.join("state.db");
-        Self::connect(path, Access::Write)
+        let state = Self::connect(path, Access::Write)?;
+        state.republish();
+        Ok(state)
     }
 
     /// Opens the state for reading; `None` when there is none yet. As long as nobody has it open for writing, nothing is
@@ -106,8 +117,10 @@ impl State {
         let path = folder.join("state.db");
         match std::fs::metadata(&path) {
             Ok(metadata) if metadata.len() == 0 => return Ok(None),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Ok(_) => place::refuse_to_read(folder, &path)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return place::refuse_dangling(folder, &path).map(|()| None);
+            }
             Err(error) => return Err(Trouble::from(&error).of(&path)),
         }
         if let Some(stamp) = settled(&path) {

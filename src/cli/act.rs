@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::{Manner as Writing, complain, in_lines, write};
 use super::progress::Display;
-use super::report::outcome as outcome_of_look;
+use super::report::{outcome as outcome_of_look, unavailable};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Item, Plan};
 use crate::domain::{Snapshot, Verdicts, classify, plan};
@@ -27,6 +27,8 @@ pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// How many containers are looked into for what their removal would lose, and how long that may take.
 const MOST_WEIGHED: usize = 20;
 const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
+/// How long a look may go on to record how what it shows was made.
+const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
 
@@ -60,6 +62,8 @@ pub(super) struct Pass {
     pub(super) outcomes: Vec<ItemOutcome>,
     pub(super) brakes: Vec<crate::domain::verdict::Brake>,
     pub(super) outcome: Outcome,
+    /// What could not be read, in sentences: what is missing here is not known to be nothing.
+    pub(super) unavailable: Vec<String>,
     pub(super) interrupted: bool,
     /// Containers that wait for their last session.
     pub(super) draining: usize,
@@ -145,7 +149,9 @@ impl<'a> Site<'a> {
             if keeper.tidy_marks(&snapshot).await? > 0 {
                 snapshot = self.observer.observe().await;
             }
-            self.record(&snapshot).await?;
+            if let Err(trouble) = self.record(&snapshot).await {
+                complain(&format!("warning: {trouble}"));
+            }
         }
         let verdicts = classify(&snapshot, &self.house.settings.policy, Timestamp::now());
         Ok((snapshot, verdicts))
@@ -162,7 +168,10 @@ impl<'a> Site<'a> {
         let engine = EngineView::new(self.endpoint.clone(), settings.timeout);
         let folder = settings.state_folder.clone();
         let recorder = self.recorder.get_or_insert_with(|| Recorder::new(folder, settings.policy.clone()));
-        recorder.look(&engine, snapshot).await.map_err(|fault| KeeperFault::from(fault).into())
+        recorder
+            .catch_up(&engine, snapshot, RECORDED_WITHIN)
+            .await
+            .map_err(|fault| KeeperFault::from(fault).into())
     }
 
     /// One pass: plan, show, confirm, carry out.
@@ -177,6 +186,10 @@ impl<'a> Site<'a> {
         let brakes = plan.brakes().to_vec();
         let draining = plan.items().iter().filter(|i| i.status == crate::domain::Status::Draining).count();
         let looked = outcome_of_look(snapshot, verdicts, policy, Timestamp::now());
+        let unavailable = unavailable(snapshot, policy, Timestamp::now());
+        if !self.wish.json {
+            unavailable.iter().for_each(|source| complain(&format!("unavailable: {source}")));
+        }
         if !self.wish.json {
             write(&preview(&plan, Writing::of_stdout()));
         }
@@ -200,7 +213,8 @@ impl<'a> Site<'a> {
             } else {
                 Outcome::Done
             };
-        Ok(Pass { outcomes, brakes, outcome, interrupted: self.cancel.is_cancelled(), draining })
+        let interrupted = self.cancel.is_cancelled();
+        Ok(Pass { outcomes, brakes, outcome, unavailable, interrupted, draining })
     }
 
     /// What would be lost with each container that is to be removed, for whoever is about to decide.
@@ -294,6 +308,7 @@ pub(super) async fn keeper(
     let who = who(&house.environment);
     let told = |held: &crate::keeper::LockFault| complain(&format!("waiting: {held}"));
     let folder = &settings.state_folder;
+    State::refuse_strangers(folder).map_err(KeeperFault::from)?;
     let lock = KeeperLock::wait(folder, &endpoint.address.identity(), &who, patience, told).await;
     let lock = lock.map_err(KeeperFault::from)?;
     let keeper = Keeper::new(lock, folder, endpoint, who, settings.policy.clone(), settings.timeout)?;

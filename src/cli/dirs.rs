@@ -58,6 +58,8 @@ struct Report<'a> {
     roots: Vec<&'a PathBuf>,
     leftovers: &'a [Leftover],
     trashed: &'a [PathBuf],
+    /// Stores that could not be read: folders of theirs may be missing here.
+    unread: &'a [String],
 }
 
 pub(super) async fn run(arguments: &DirsArguments, house: &House) -> Result<Outcome, Trouble> {
@@ -74,10 +76,11 @@ struct Found {
     roots: Vec<Root>,
     leftovers: Vec<Leftover>,
     trashed: Vec<PathBuf>,
+    unread: Vec<String>,
 }
 
 async fn find(house: &House, observer: &mut Observer, patience: Duration) -> Result<Found, Trouble> {
-    let Evidence { endpoint, roots, mounted } = look(house, observer).await.map_err(no_evidence)?;
+    let Evidence { endpoint, roots, mounted, unread } = look(house, observer).await.map_err(no_evidence)?;
     let policy = &house.settings.policy;
     let now = Timestamp::now();
     let (mut found, mut in_trash) = (Vec::new(), Vec::new());
@@ -85,7 +88,7 @@ async fn find(house: &House, observer: &mut Observer, patience: Duration) -> Res
         found.extend(leftovers(root, &mounted, policy, patience, now)?);
         in_trash.extend(trashed(root)?);
     }
-    Ok(Found { endpoint, roots, leftovers: found, trashed: in_trash })
+    Ok(Found { endpoint, roots, leftovers: found, trashed: in_trash, unread })
 }
 
 fn no_evidence(why: String) -> Trouble {
@@ -98,6 +101,8 @@ struct Evidence {
     roots: Vec<Root>,
     /// The sources of all binds of all containers.
     mounted: BTreeSet<PathBuf>,
+    /// Stores that could not be read: folders of theirs may be missing here.
+    unread: Vec<String>,
 }
 
 /// Reads the sessions and asks every engine of this machine. Nothing is measured here: it is as new as it can be.
@@ -128,7 +133,12 @@ async fn look(house: &House, observer: &mut Observer) -> Result<Evidence, String
             }
         }
     }
-    Ok(Evidence { endpoint, roots, mounted })
+    let max_age = house.settings.policy.max_evidence_age;
+    let unread = snapshot.stores().filter_map(|store| {
+        let why = store.sessions.unusable(Timestamp::now(), max_age)?;
+        Some(format!("{}: {why}", store.path))
+    });
+    Ok(Evidence { endpoint, roots, mounted, unread: unread.collect() })
 }
 
 /// The same of an engine that nobody asked for; none where there is none.
@@ -164,13 +174,19 @@ async fn mounted(engine: &EngineView, rows: &[Row]) -> Result<BTreeSet<PathBuf>,
 
 async fn list(json: bool, house: &House) -> Result<Outcome, Trouble> {
     let found = find(house, &mut house.passing_observer()?, TO_SHOW).await?;
+    let outcome = if found.unread.is_empty() { Outcome::Done } else { Outcome::Unavailable };
     if json {
         let roots = found.roots.iter().map(|root| &root.path).collect();
-        write_json(&Report { roots, leftovers: &found.leftovers, trashed: &found.trashed }, true);
-        return Ok(Outcome::Done);
+        let unread = &found.unread;
+        write_json(&Report { roots, leftovers: &found.leftovers, trashed: &found.trashed, unread }, true);
+        return Ok(outcome);
     }
     let mut lines: Vec<String> = found.leftovers.iter().map(line).collect();
-    if found.roots.is_empty() {
+    let unread = found.unread.iter();
+    lines.extend(unread.map(|store| clean(&format!("unavailable: sessions {store}")).into_owned()));
+    if found.roots.is_empty() && outcome == Outcome::Unavailable {
+        lines.push("Which folders are left behind cannot be told.".to_owned());
+    } else if found.roots.is_empty() {
         lines.push("No system of which there is a trace here says where it keeps folders.".to_owned());
     } else if lines.is_empty() {
         lines.push("No folder is left behind.".to_owned());
@@ -185,7 +201,7 @@ async fn list(json: bool, house: &House) -> Result<Outcome, Trouble> {
         ));
     }
     write(&in_lines(&lines));
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 fn line(folder: &Leftover) -> String {

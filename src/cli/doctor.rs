@@ -20,7 +20,7 @@ use crate::domain::evidence::plural;
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::{Snapshot, Status, classify};
 use crate::profiles::Origin;
-use crate::state::State;
+use crate::state::{Board, State};
 use crate::text::{clean, fit};
 
 #[derive(Debug, Args)]
@@ -84,6 +84,7 @@ pub(super) async fn run(arguments: &DoctorArguments, house: &House) -> Result<Ou
     checks.extend(profiles(house, &snapshot));
     checks.extend(snapshot.systems.iter().flat_map(stores));
     checks.push(state_folder(&house.settings.state_folder));
+    checks.extend(board());
     checks.push(terminal());
     if let Some(name) = &arguments.read_only_user {
         checks.extend(viewer::checks(name, arguments.authorized_keys.as_deref(), &snapshot));
@@ -187,6 +188,23 @@ fn state_folder(folder: &Path) -> Check {
         }
         Err(error) => Check::failed("state", &format!("{place}: {error}; give this user access to it")),
     }
+}
+
+/// Whether users see each other's marks. Where one user does everything that is nobody's trouble.
+fn board() -> Option<Check> {
+    let board = Board::here()?;
+    let place = board.folder().display();
+    Some(match (board.read(), board.obstacle()) {
+        (Err(fault), _) => Check::failed("marks", &fault.to_string()),
+        (Ok(_), Some(why)) => {
+            Check::new("marks", Health::Note, format!("what this user drains, other users do not see: {why}"))
+        }
+        (Ok(notices), None) => {
+            let count = notices.len();
+            let finding = format!("{place}: {count} {} of all users", plural(count, "mark"));
+            Check::new("marks", Health::Ok, finding)
+        }
+    })
 }
 
 fn terminal() -> Check {

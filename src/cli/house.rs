@@ -2,17 +2,24 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Trouble;
 use super::demo::Tour;
+use super::output::complain;
 use crate::config::{Addressed, Settings};
-use crate::domain::Profile;
 use crate::domain::profile::{Query, Recovery, StoreKind};
-use crate::engine::{Endpoint, resolve};
+use crate::domain::{Profile, Snapshot, WorkspaceRef};
+use crate::engine::{Endpoint, EngineView, resolve};
 use crate::environment::Environment;
 use crate::profiles::{Entry, Library};
+use crate::recovery::Recorder;
 use crate::sessions::{Limits, NamedStore, StoreSet, is_url};
+use crate::state::Board;
 use crate::watch::{Observer, WatchedSystem};
+
+/// How long a command that has said everything may go on to record what it saw.
+const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 
 /// What every command stands on.
 #[derive(Clone)]
@@ -94,6 +101,35 @@ impl House {
         let policy = self.settings.policy.clone();
         let observer = Observer::new(self.endpoints()?, systems, self.settings.timeout, folder, policy);
         Ok(observer.beside(others))
+    }
+
+    /// The workspace that somebody means: what stands before a slash is a system if a profile of that name is known.
+    pub(super) fn workspace(&self, text: &str) -> WorkspaceRef {
+        WorkspaceRef::parse(text, |name| self.library.find(name).is_ok())
+    }
+
+    /// Records how what is here was made, after everything else is said: when it is gone it is too late. That must not hold up
+    /// whoever only looks, and what it could not do is told where something can be lost by it.
+    pub(super) async fn record(&self, endpoint: &Endpoint, snapshot: &Snapshot) {
+        let settings = &self.settings;
+        if settings.read_only {
+            return;
+        }
+        // Whether others can see this user's marks must not depend on whether there is one. `doctor` says if it failed.
+        let _ = Board::here().map(Board::prepare);
+        if !settings.record {
+            return;
+        }
+        let engine = EngineView::new(endpoint.clone(), settings.timeout);
+        let mut recorder = Recorder::new(settings.state_folder.clone(), settings.policy.clone());
+        let Err(fault) = recorder.catch_up(&engine, snapshot, RECORDED_WITHIN).await else { return };
+        let lasting = recorder.unrecorded(snapshot);
+        if lasting > 0 {
+            complain(&format!(
+                "warning: how {lasting} lasting {} made could not be recorded, so nothing lost can be made again: {fault}",
+                if lasting == 1 { "container was" } else { "containers were" }
+            ));
+        }
     }
 
     fn named_stores(&self, entry: &Entry, chosen: &[Entry]) -> Vec<NamedStore> {

@@ -32,7 +32,8 @@ pub(super) fn run(arguments: &LogArguments, house: &House) -> Result<Outcome, Tr
     if arguments.json {
         write_json(&entries, true);
     } else if entries.is_empty() {
-        write("Nothing was done here yet.\n");
+        let place = house.settings.state_folder.display();
+        write(&format!("Nothing was done here yet, as far as this user's journal in {place} tells.\n"));
     } else {
         write(&in_lines(&entries.iter().map(line).collect::<Vec<_>>()));
     }

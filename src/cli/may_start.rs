@@ -1,18 +1,20 @@
-//! `sandkeeper may-start WORKSPACE`: what a gateway asks before it places a new session.
+//! `sandkeeper may-start WORKSPACE`: what a gateway asks before it places a new session. It answers from the marks of every user
+//! of the machine that it can read, and says so when it could not look.
 
 use clap::Args;
 use serde::Serialize;
 
-use super::output::{write, write_json};
+use super::output::{complain, write, write_json};
 use super::{House, Outcome, Trouble};
-use crate::engine::EngineView;
-use crate::keeper::KeeperFault;
-use crate::state::{Mark, State};
+use crate::domain::WorkspaceRef;
+use crate::domain::profile::SystemName;
+use crate::engine::{Endpoint, EngineFault, EngineView};
+use crate::state::{Board, Mark, State};
 use crate::text::clean;
 
 #[derive(Debug, Args)]
 pub(super) struct MayStartArguments {
-    /// The workspace
+    /// The workspace: `SYSTEM/NAME`, or its name alone, which means that of every system
     workspace: String,
     /// Answer in JSON
     #[arg(long)]
@@ -22,50 +24,161 @@ pub(super) struct MayStartArguments {
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     workspace: &'a str,
-    may_start: bool,
+    system: Option<&'a SystemName>,
+    /// Neither yes nor no where it could not be looked.
+    may_start: Option<bool>,
     reason: String,
     draining: Vec<String>,
 }
 
+/// What was found out about a workspace.
+#[derive(Debug, Default)]
+struct Findings {
+    /// Its containers that drain.
+    draining: Vec<Mark>,
+    /// Where it could not be looked, and why.
+    blind: Vec<String>,
+}
+
+/// A mark, the engine it was set on, and by whom that is told.
+struct Told {
+    host: String,
+    mark: Mark,
+}
+
 pub(super) async fn run(arguments: &MayStartArguments, house: &House) -> Result<Outcome, Trouble> {
-    let draining = draining(&arguments.workspace, house).await?;
-    let workspace = &arguments.workspace;
-    let reason = match draining.first() {
-        None => format!("a session may start in {workspace}: nothing in it is draining"),
-        Some(mark) => format!("no session should start in {workspace}: {} is draining", mark.name),
+    let wanted = house.workspace(&arguments.workspace);
+    let Findings { draining, blind } = look(&wanted, house).await?;
+    let (may_start, outcome, reason) = match (draining.first(), blind.first()) {
+        (Some(mark), _) => (Some(false), Outcome::Draining, refusal(&wanted, mark)),
+        (None, Some(why)) => {
+            let reason = format!("whether a session may start in {wanted} cannot be told: {why}");
+            (None, Outcome::Unavailable, reason)
+        }
+        (None, None) => {
+            let reason = format!("a session may start in {wanted}: nothing in it is draining");
+            (Some(true), Outcome::Done, reason)
+        }
     };
-    let may_start = draining.is_empty();
     if arguments.json {
         let draining = draining.iter().map(|mark| mark.container.to_string()).collect();
-        write_json(&Answer { workspace, may_start, reason, draining }, true);
+        let (workspace, system) = (wanted.workspace.as_str(), wanted.system.as_ref());
+        write_json(&Answer { workspace, system, may_start, reason, draining }, true);
+    } else if may_start.is_none() {
+        complain(&format!("error: {reason}"));
     } else {
         write(&format!("{}\n", clean(&reason)));
     }
-    Ok(if may_start { Outcome::Done } else { Outcome::Draining })
+    Ok(outcome)
 }
 
-/// The marks in this workspace whose container is still there, in the run that was marked. When the engine cannot be
-/// asked, a mark counts: keeping a session out for a while harms less than placing it in what is about to go.
-async fn draining(workspace: &str, house: &House) -> Result<Vec<Mark>, Trouble> {
-    let Some(state) = State::open_to_read(&house.settings.state_folder).map_err(KeeperFault::from)? else {
-        return Ok(Vec::new());
+/// Says which workspace drains; a name alone may have meant another system's.
+fn refusal(wanted: &WorkspaceRef, mark: &Mark) -> String {
+    let system = mark.system.as_deref().map(SystemName::new);
+    let meant = WorkspaceRef::of(system.as_ref(), &wanted.workspace);
+    let hint = match (&wanted.system, &meant.system) {
+        (None, Some(_)) => format!("; ask for SYSTEM/{} if another system's is meant", wanted.workspace),
+        _ => String::new(),
     };
+    format!(
+        "no session should start in {meant}: {} is draining, marked by {}{hint}",
+        mark.name, mark.mark.marked_by
+    )
+}
+
+/// Looks through our own marks and everybody's on the board for those in this workspace whose container is still there, in the
+/// run that was marked. When the engine cannot be asked, a mark counts: keeping a session out for a while harms less than
+/// placing it in what is about to go.
+async fn look(wanted: &WorkspaceRef, house: &House) -> Result<Findings, Trouble> {
     let endpoints = house.endpoints()?;
-    let mut draining = Vec::new();
-    for endpoint in &endpoints {
+    let mut findings = Findings::default();
+    let mut told = Vec::new();
+    match own(house, &endpoints) {
+        Ok(own) => told.extend(own),
+        Err(why) => findings.blind.push(why),
+    }
+    match Board::here().map(Board::read).transpose() {
+        Ok(notices) => {
+            let notices = notices.into_iter().flatten();
+            told.extend(notices.map(|notice| Told { host: notice.host, mark: notice.mark }));
+        }
+        Err(fault) => findings.blind.push(fault.to_string()),
+    }
+    // One that does not say whose it is may be the one that is asked for.
+    told.retain(|Told { mark, .. }| {
+        mark.workspace.as_deref() == Some(&wanted.workspace)
+            && wanted
+                .system
+                .as_ref()
+                .is_none_or(|wanted| mark.system.as_deref().is_none_or(|system| system == wanted.as_str()))
+    });
+    let engines: Vec<(String, EngineView)> = endpoints
+        .into_iter()
+        .map(|endpoint| {
+            let host = endpoint.address.identity();
+            (host, EngineView::new(endpoint, house.settings.timeout.mul_f32(0.9)))
+        })
+        .collect();
+    for Told { host, mark } in told {
+        if findings.draining.iter().any(|known| known.container == mark.container) {
+            continue;
+        }
+        match standing(&host, &mark, &engines).await {
+            Standing::Holds => findings.draining.push(mark),
+            Standing::Over => {}
+            Standing::NotKnown(why) => findings.blind.push(why),
+        }
+    }
+    Ok(findings)
+}
+
+/// The marks in our own state. None is there only where a state could be read, or where there is certainly none.
+fn own(house: &House, endpoints: &[Endpoint]) -> Result<Vec<Told>, String> {
+    let state = State::open_to_read(&house.settings.state_folder).map_err(|fault| fault.to_string())?;
+    let Some(state) = state else { return Ok(Vec::new()) };
+    let mut own = Vec::new();
+    for endpoint in endpoints {
         let host = endpoint.address.identity();
-        let marks = state.marks(&host).map_err(KeeperFault::from)?;
-        let engine = EngineView::new(endpoint.clone(), house.settings.timeout.mul_f32(0.9));
-        for mark in marks.into_iter().filter(|mark| mark.workspace.as_deref() == Some(workspace)) {
-            let over = match engine.inspect(&mark.container).await {
-                Ok(None) => true,
-                Ok(Some(container)) => container.started_at() != mark.mark.started_at,
-                Err(_) => false,
-            };
-            if !over {
-                draining.push(mark);
+        let marks = state.marks(&host).map_err(|fault| fault.to_string())?;
+        own.extend(marks.into_iter().map(|mark| Told { host: host.clone(), mark }));
+    }
+    Ok(own)
+}
+
+/// Whether a mark still means anything.
+enum Standing {
+    Holds,
+    Over,
+    NotKnown(String),
+}
+
+/// Asks the engine that the mark was set on. Another user may reach that engine by another way than ours: then every engine is
+/// asked, for an id is the same everywhere.
+async fn standing(host: &str, mark: &Mark, engines: &[(String, EngineView)]) -> Standing {
+    let same = engines.iter().find(|(identity, _)| identity == host);
+    if let Some((_, engine)) = same {
+        return match is_over(mark, engine).await {
+            Ok(true) => Standing::Over,
+            Ok(false) | Err(_) => Standing::Holds,
+        };
+    }
+    let mut unasked = None;
+    for (identity, engine) in engines {
+        match is_over(mark, engine).await {
+            Ok(false) => return Standing::Holds,
+            Ok(true) | Err(EngineFault::NoSocket(_)) => {}
+            Err(fault) => {
+                let name = &mark.name;
+                let why =
+                    format!("{name} is marked on {host}, and {identity} cannot be asked for it: {fault}");
+                unasked = Some(why);
             }
         }
     }
-    Ok(draining)
+    unasked.map_or(Standing::Over, Standing::NotKnown)
+}
+
+async fn is_over(mark: &Mark, engine: &EngineView) -> Result<bool, EngineFault> {
+    let container = engine.inspect(&mark.container).await?;
+    Ok(container.is_none_or(|container| container.started_at() != mark.mark.started_at))
 }

@@ -9,11 +9,12 @@ use serde::Serialize;
 
 use super::act::{Pass, Site, Wish};
 use super::output::{complain, in_lines, write, write_json};
+use super::targets::{TargetFault, refuse_several};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Reconcile};
 use crate::domain::span::parse_span;
 use crate::domain::verdict::Brake;
-use crate::domain::{Status, SystemName, plan};
+use crate::domain::{Status, SystemName, Verdicts, WorkspaceRef, plan};
 use crate::keeper::{Ending, ItemOutcome, Manner};
 use crate::text::clean;
 
@@ -47,8 +48,8 @@ pub(super) struct ReconcileArguments {
     /// How long a graceful stop waits [default: the profile's, else 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     grace: Option<Duration>,
-    /// Only this workspace
-    #[arg(long, value_name = "NAME")]
+    /// Only this workspace: `SYSTEM/NAME`, or its name alone where one system has it
+    #[arg(long, value_name = "[SYSTEM/]NAME")]
     workspace: Option<String>,
     /// How many containers at once [default: 8, while any number waits for its stop]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -63,6 +64,8 @@ struct Report<'a> {
     dry_run: bool,
     outcomes: Vec<OutcomeReport<'a>>,
     summary: Summary,
+    /// What could not be read; empty when all evidence was good.
+    unavailable: &'a [String],
     brake: Option<BrakeReport>,
     interrupted: bool,
 }
@@ -189,16 +192,16 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
             export: arguments.export.clone(),
         },
     };
+    let mut site = Site::enter(house, wish).await?;
+    let (snapshot, verdicts) = site.look().await?;
     let intent = Intent::Reconcile(Reconcile {
         only: None,
         include_running_orphans: arguments.include_running_orphans,
         drain: arguments.drain,
-        workspace: arguments.workspace.clone(),
+        workspace: arguments.workspace.as_deref().map(|name| only(name, &verdicts, house)).transpose()?,
         override_brake: arguments.override_brake,
         quarantine: arguments.quarantine,
     });
-    let mut site = Site::enter(house, wish).await?;
-    let (snapshot, verdicts) = site.look().await?;
     let mut pass = site.pass(&snapshot, &verdicts, &intent).await?;
     if arguments.wait && !arguments.dry_run {
         pass = wait_for_drained(&mut site, &intent, pass, house).await?;
@@ -210,6 +213,7 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
                 dry_run: arguments.dry_run,
                 outcomes: pass.outcomes.iter().map(OutcomeReport::from).collect(),
                 summary: Summary::of(&pass.outcomes),
+                unavailable: &pass.unavailable,
                 brake: brake.map(|brake| BrakeReport { reason: brake.to_string(), brake }),
                 interrupted: pass.interrupted,
             },
@@ -219,6 +223,13 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         write(&summary(&pass.outcomes));
     }
     Ok(if pass.interrupted && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
+}
+
+/// The one workspace that is meant, with its system: another system's of the same name may appear while this waits.
+fn only(name: &str, verdicts: &Verdicts, house: &House) -> Result<WorkspaceRef, TargetFault> {
+    let wanted = house.workspace(name);
+    refuse_several(&wanted, verdicts)?;
+    Ok(wanted.meant(verdicts).pop_first().unwrap_or(wanted))
 }
 
 /// The counts, and the folders that stay.

@@ -9,15 +9,15 @@ use serde::Serialize;
 use super::act::{Asking, Pass, Site, Wish};
 use super::output::{complain, write, write_json};
 use super::reconcile::{OutcomeReport, Summary};
-use super::targets::TargetFault;
+use super::targets::{TargetFault, refuse_several};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Intent, Reason, Targets, last_removed, to_heal};
-use crate::domain::{ContainerId, Verdict, Verdicts, plan};
-use crate::keeper::{Ending, HEAL_PACE, Manner};
+use crate::domain::{ContainerId, Snapshot, Verdict, Verdicts, WorkspaceRef, plan};
+use crate::keeper::{Ending, HEAL_PACE, KeeperFault, Manner};
 
 #[derive(Debug, Args)]
 pub(super) struct RecreateArguments {
-    /// Lost containers by name or id, their sessions, or whole workspaces
+    /// Lost containers by name or id, their sessions, or whole workspaces (`SYSTEM/NAME`, or their name alone)
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
     #[command(flatten)]
@@ -55,17 +55,19 @@ struct Report<'a> {
     dry_run: bool,
     outcomes: Vec<OutcomeReport<'a>>,
     summary: Summary,
+    /// What could not be read; empty when all evidence was good.
+    unavailable: &'a [String],
 }
 
 pub(super) async fn recreate(arguments: &RecreateArguments, house: &House) -> Result<Outcome, Trouble> {
-    let find = |verdicts: &Verdicts| resolve(&arguments.targets, verdicts, Among::Lost);
+    let find = |verdicts: &Verdicts| resolve(&arguments.targets, verdicts, Among::Lost, house);
     act("recreate", &arguments.asking, house, find, Intent::Recreate).await
 }
 
 pub(super) async fn undo(arguments: &UndoArguments, house: &House) -> Result<Outcome, Trouble> {
     let find = |verdicts: &Verdicts| match arguments.targets.as_slice() {
         [] => Ok(last_removed(verdicts)),
-        targets => resolve(targets, verdicts, Among::Removed),
+        targets => resolve(targets, verdicts, Among::Removed, house),
     };
     act("undo", &arguments.asking, house, find, Intent::Undo).await
 }
@@ -81,6 +83,7 @@ async fn act(
     let wish = Wish { command, yes: asking.yes, dry_run: asking.dry_run, json: asking.json, manner };
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;
+    refuse_without_memory(&snapshot)?;
     let ids = find(&verdicts)?;
     let intent = intent(Targets { ids, even_if_live: None });
     let pass = site.pass(&snapshot, &verdicts, &intent).await?;
@@ -89,11 +92,17 @@ async fn act(
     Ok(if kept && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
 }
 
+/// Where our own state cannot be read, nothing to bring back is not known to be nothing.
+fn refuse_without_memory(snapshot: &Snapshot) -> Result<(), Trouble> {
+    let fault = snapshot.recalled.fault.clone().map(KeeperFault::NoEvidence);
+    fault.map_or(Ok(()), |fault| Err(fault.into()))
+}
+
 fn tell(pass: &Pass, dry_run: bool, json: bool) {
     let summary = Summary::of(&pass.outcomes);
     if json {
         let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run, outcomes, summary }, true);
+        write_json(&Report { dry_run, outcomes, summary, unavailable: &pass.unavailable }, true);
     } else {
         write(&format!("{}\n", summary.sentence()));
     }
@@ -111,6 +120,9 @@ pub(super) async fn heal(arguments: &HealArguments, house: &House) -> Result<Out
     };
     let mut site = Site::enter(house, wish).await?;
     let mut seen = Some(site.look().await?);
+    if let Some((snapshot, _)) = &seen {
+        refuse_without_memory(snapshot)?;
+    }
     let mut complaint = String::new();
     loop {
         let mut waits = false;
@@ -155,6 +167,22 @@ fn outcome_of(pass: &Pass) -> Outcome {
     if given_up && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome }
 }
 
+/// What a session misses and nobody has recorded is here, in a way: as something that cannot be brought back.
+fn not_found(target: &str, wanted: &WorkspaceRef, verdicts: &Verdicts, among: Among) -> TargetFault {
+    let mut lost = verdicts.lost.iter().filter(|lost| among == Among::Lost && lost.id.is_none());
+    let missed = lost.find(|lost| {
+        lost.session == *target
+            || lost.container == *target
+            || wanted.names(Some(&lost.system), lost.workspace.as_deref())
+    });
+    match missed {
+        Some(lost) => {
+            TargetFault::NotRecorded { session: lost.session.clone(), container: lost.container.clone() }
+        }
+        None => TargetFault::NotFound { target: target.to_owned() },
+    }
+}
+
 /// Where targets are looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Among {
@@ -168,6 +196,7 @@ fn resolve(
     targets: &[String],
     verdicts: &Verdicts,
     among: Among,
+    house: &House,
 ) -> Result<HashSet<ContainerId>, TargetFault> {
     let gone = verdicts.gone.iter().map(|gone| &gone.remembered);
     let mut gone: Vec<_> = gone.filter(|gone| among == Among::Lost || gone.removed.is_some()).collect();
@@ -195,21 +224,24 @@ fn resolve(
             let by_name = newest.iter().filter(|gone| gone.container.name == *target).map(|gone| **gone);
             found.extend(by_id.chain(by_name).map(|gone| gone.container.id.clone()));
         }
+        let wanted = house.workspace(target);
         if found.is_empty() {
+            refuse_several(&wanted, verdicts)?;
             let down = |verdict: &Verdict| {
                 verdict.subject.container().is_some_and(|container| !container.state.holds_processes())
             };
             let here = here.iter().filter(|(verdict, id)| {
-                begins(id) || (verdict.workspace.as_ref() == Some(target) && down(verdict))
+                let within = wanted.names(verdict.system.as_ref(), verdict.workspace.as_deref());
+                begins(id) || (within && down(verdict))
             });
             found.extend(here.map(|(_, id)| (*id).clone()));
-            let gone = newest
-                .iter()
-                .filter(|gone| begins(&gone.container.id) || gone.workspace.as_ref() == Some(target));
+            let gone = newest.iter().filter(|gone| {
+                begins(&gone.container.id) || wanted.names(Some(&gone.system), gone.workspace.as_deref())
+            });
             found.extend(gone.map(|gone| gone.container.id.clone()));
         }
         if found.is_empty() {
-            return Err(TargetFault::NotFound { target: target.clone() });
+            return Err(not_found(target, &wanted, verdicts, among));
         }
         ids.extend(found);
     }

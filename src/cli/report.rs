@@ -17,9 +17,10 @@ pub(super) struct Report {
     /// The systems of which there is a trace.
     pub(super) systems: Vec<SystemName>,
     pub(super) evidence: Vec<EvidenceReport>,
-    pub(super) containers: Vec<ContainerReport>,
-    pub(super) lost: Vec<LostReport>,
-    pub(super) summary: Summary,
+    /// Nothing where the engine could not be asked, which is not the same as none; likewise below.
+    pub(super) containers: Option<Vec<ContainerReport>>,
+    pub(super) lost: Option<Vec<LostReport>>,
+    pub(super) summary: Option<Summary>,
     pub(super) brakes: Vec<Brake>,
     pub(super) observed_at: Timestamp,
 }
@@ -40,7 +41,7 @@ pub(super) struct EvidenceReport {
     pub(super) age_ms: Option<u64>,
     pub(super) error: Option<String>,
     /// How many containers or sessions it told of.
-    pub(super) count: usize,
+    pub(super) count: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,7 +51,7 @@ pub(super) struct ContainerReport {
     pub(super) system: Option<SystemName>,
     pub(super) workspace: Option<String>,
     pub(super) status: Status,
-    pub(super) outdated: bool,
+    pub(super) outdated: Option<bool>,
     pub(super) persistent: bool,
     pub(super) state: Option<String>,
     pub(super) image: Option<String>,
@@ -59,10 +60,11 @@ pub(super) struct ContainerReport {
     pub(super) quiet_since: Option<Timestamp>,
     /// The name it has in quarantine, if it is there.
     pub(super) quarantined_as: Option<String>,
-    pub(super) running_execs: usize,
-    pub(super) session_count: usize,
-    pub(super) live_sessions: usize,
-    pub(super) sessions: Vec<SessionReport>,
+    pub(super) running_execs: Option<usize>,
+    pub(super) session_count: Option<usize>,
+    pub(super) live_sessions: Option<usize>,
+    /// Those that are known of; nothing where that could not be read.
+    pub(super) sessions: Option<Vec<SessionReport>>,
     pub(super) reasons: Vec<String>,
 }
 
@@ -116,6 +118,19 @@ impl Report {
                 )
             }));
         }
+        evidence.extend(snapshot.marks_fault.as_ref().map(|fault| EvidenceReport {
+            source: "marks",
+            system: None,
+            path: String::new(),
+            ok: false,
+            age_ms: None,
+            error: Some(fault.clone()),
+            count: None,
+        }));
+        let seen = snapshot.engine.at.is_some();
+        // What is lost shows only where engine and stores could all be read.
+        let blind = evidence.iter().any(|source| !source.ok);
+        let lost: Vec<LostReport> = verdicts.lost.iter().map(LostReport::from).collect();
         let count = |status| verdicts.count(status);
         Self {
             host: HostReport {
@@ -125,9 +140,9 @@ impl Report {
             },
             systems: snapshot.systems.iter().map(|system| system.profile.name.clone()).collect(),
             evidence,
-            containers: verdicts.containers.iter().map(ContainerReport::from).collect(),
-            lost: verdicts.lost.iter().map(LostReport::from).collect(),
-            summary: Summary {
+            containers: seen.then(|| verdicts.containers.iter().map(ContainerReport::from).collect()),
+            lost: (!lost.is_empty() || !blind).then_some(lost),
+            summary: seen.then(|| Summary {
                 active: count(Status::Active),
                 idle: count(Status::Idle),
                 stale: count(Status::Stale),
@@ -135,7 +150,7 @@ impl Report {
                 draining: count(Status::Draining),
                 lost: count(Status::Lost),
                 unknown: count(Status::Unknown),
-            },
+            }),
             brakes: verdicts.brakes.clone(),
             observed_at: now,
         }
@@ -152,7 +167,7 @@ fn source<T>(
 ) -> EvidenceReport {
     let age = reading.age(now).map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
     let error = reading.unusable(now, policy.max_evidence_age).map(|why| why.to_string());
-    let count = reading.value.len();
+    let count = error.is_none().then(|| reading.value.len());
     EvidenceReport { source, system: system.cloned(), path, ok: error.is_none(), age_ms: age, error, count }
 }
 
@@ -165,18 +180,20 @@ impl From<&Verdict> for ContainerReport {
             system: verdict.system.clone(),
             workspace: verdict.workspace.clone(),
             status: verdict.status,
-            outdated: verdict.outdated,
+            outdated: verdict.known_outdated(),
             persistent: verdict.persistent,
             state: container.map(|container| container.state.to_string()),
             image: container.map(|container| container.image_reference().to_owned()),
             created_at: container.map(|container| container.created_at),
             started_at: container.and_then(crate::domain::Container::started_at),
-            quiet_since: verdict.quiet_since,
+            quiet_since: verdict.known_quiet_since(),
             quarantined_as: verdict.quarantine.as_ref().map(|aside| aside.named.clone()),
-            running_execs: verdict.running_execs(),
-            session_count: verdict.claims.total,
-            live_sessions: verdict.claims.live,
-            sessions: verdict.claims.listed.iter().map(SessionReport::from).collect(),
+            running_execs: verdict.known_execs(),
+            session_count: (!verdict.sessions_unread()).then_some(verdict.claims.total),
+            live_sessions: (!verdict.sessions_unread()).then_some(verdict.claims.live),
+            sessions: verdict
+                .known_sessions()
+                .map(|all| all.listed.iter().map(SessionReport::from).collect()),
             reasons: verdict.evidence.iter().map(Evidence::to_string).collect(),
         }
     }
@@ -209,6 +226,19 @@ impl From<&Lost> for LostReport {
     }
 }
 
+/// What could not be read, in sentences.
+pub(super) fn unavailable(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Vec<String> {
+    let engine = snapshot.engine.unusable(now, policy.max_evidence_age).map(|why| format!("engine: {why}"));
+    let stores =
+        snapshot.systems.iter().flat_map(|system| system.stores.iter().map(move |store| (system, store)));
+    let stores = stores.filter_map(|(system, store)| {
+        let why = store.sessions.unusable(now, policy.max_evidence_age)?;
+        Some(format!("{} sessions {}: {why}", system.profile.name, store.path))
+    });
+    let marks = snapshot.marks_fault.iter().map(|why| format!("marks: {why}"));
+    engine.into_iter().chain(stores).chain(marks).collect()
+}
+
 /// The exit code of a look: nothing to show without the engine, something missing with a source or a container that
 /// could not be read.
 pub(super) fn outcome(snapshot: &Snapshot, verdicts: &Verdicts, policy: &Policy, now: Timestamp) -> Outcome {
@@ -224,5 +254,9 @@ pub(super) fn outcome(snapshot: &Snapshot, verdicts: &Verdicts, policy: &Policy,
         .iter()
         .flat_map(|verdict| &verdict.evidence)
         .all(|reason| !reason.is_unavailability());
-    if sources_good && rows_good { Outcome::Done } else { Outcome::Unavailable }
+    if sources_good && rows_good && snapshot.marks_fault.is_none() {
+        Outcome::Done
+    } else {
+        Outcome::Unavailable
+    }
 }

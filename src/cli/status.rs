@@ -14,7 +14,7 @@ use super::table::table;
 use super::{House, Outcome, Trouble};
 use crate::domain::evidence::plural;
 use crate::domain::{Snapshot, classify};
-use crate::state::State;
+use crate::recovery::Recorder;
 
 #[derive(Debug, Args, Default)]
 pub(super) struct StatusArguments {
@@ -37,9 +37,6 @@ pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Ou
     for problem in &house.library.problems {
         complain(&format!("warning: {problem}"));
     }
-    if let Err(fault) = State::open_to_read(&house.settings.state_folder) {
-        complain(&format!("warning: eviction marks are not known: {fault}"));
-    }
     let mut observer = house.observer()?;
     if arguments.watch {
         return watch(arguments, house, observer).await;
@@ -47,6 +44,11 @@ pub(super) async fn run(arguments: &StatusArguments, house: &House) -> Result<Ou
     let snapshot = observer.observe().await;
     let shown = Shown::new(&snapshot, house);
     shown.write(&snapshot, arguments.json, true);
+    if snapshot.engine.at.is_some()
+        && let Ok(endpoint) = observer.connect().await
+    {
+        house.record(&endpoint, &snapshot).await;
+    }
     Ok(shown.outcome)
 }
 
@@ -84,14 +86,17 @@ impl Shown {
 
     /// What must differ for a new picture to be worth showing: everything but ages.
     fn gist(&self) -> Vec<String> {
-        let containers = self.report.containers.iter().map(|container| {
-            let sessions: Vec<_> = container.sessions.iter().map(|s| (&s.id, s.live, s.ended)).collect();
+        let containers = self.report.containers.iter().flatten().map(|container| {
+            let sessions = container.sessions.as_ref();
+            let sessions =
+                sessions.map(|all| all.iter().map(|s| (&s.id, s.live, s.ended)).collect::<Vec<_>>());
             format!(
-                "{:?} {} {} {:?} {sessions:?}",
+                "{:?} {} {:?} {:?} {sessions:?}",
                 container.id, container.status, container.outdated, container.state
             )
         });
-        let lost = self.report.lost.iter().map(|lost| format!("{} {}", lost.session, lost.container));
+        let lost =
+            self.report.lost.iter().flatten().map(|lost| format!("{} {}", lost.session, lost.container));
         let evidence = self
             .report
             .evidence
@@ -111,6 +116,10 @@ async fn watch(
     let tasks = TaskTracker::new();
     let cancel = CancellationToken::new();
     let watch = observer.spawn(house.settings.cadence, &tasks, cancel.clone());
+    if !house.settings.read_only {
+        let recorder = Recorder::new(house.settings.state_folder.clone(), house.settings.policy.clone());
+        tasks.spawn(recorder.follow(watch.clone(), house.settings.timeout, cancel.clone()));
+    }
     let mut snapshots = watch.snapshots.clone();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

@@ -10,6 +10,7 @@ use crate::advice::advice;
 use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Span, elapsed};
 use crate::domain::verdict::{Lost, Verdict};
+use crate::domain::workspace::shared_names;
 use crate::domain::{Snapshot, Status, Verdicts};
 use crate::text::{clean, fit, shorten, width};
 
@@ -44,16 +45,27 @@ pub(super) fn table(
 ) -> String {
     let mut out = header(snapshot, report, manner);
     let containers = verdicts.containers.iter();
-    let containers = containers.map(|verdict| (verdict.workspace.as_deref(), container_line(verdict, now)));
-    let lost = verdicts.lost.iter().map(|lost| (lost.workspace.as_deref(), lost_line(lost)));
-    let mut rows: Vec<(Option<&str>, Line)> = containers.chain(lost).collect();
-    rows.sort_by_key(|(workspace, _)| *workspace);
+    let containers = containers.map(|verdict| {
+        let place = verdict.workspace.as_deref().map(|name| (name, verdict.system.as_ref()));
+        (place, container_line(verdict, now))
+    });
+    let lost = verdicts.lost.iter().map(|lost| {
+        let place = lost.workspace.as_deref().map(|name| (name, Some(&lost.system)));
+        (place, lost_line(lost))
+    });
+    let mut rows: Vec<_> = containers.chain(lost).collect();
+    rows.sort_by_key(|(place, _)| *place);
+    let shared = shared_names(verdicts);
     let mut lines = Vec::new();
     let mut group = None;
-    for (workspace, line) in rows {
-        if group != Some(workspace) {
-            group = Some(workspace);
-            lines.push(group_line(workspace.unwrap_or("(no workspace)")));
+    for (place, line) in rows {
+        if group != Some(place) {
+            group = Some(place);
+            lines.push(group_line(&match place {
+                None => "(no workspace)".to_owned(),
+                Some((name, Some(system))) if shared.contains(name) => format!("{name} · {system}"),
+                Some((name, _)) => name.to_owned(),
+            }));
         }
         lines.push(line);
     }
@@ -81,8 +93,10 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
     let counts: Vec<String> = Status::ALL
         .into_iter()
         .filter_map(|status| {
-            let count = report.containers.iter().filter(|container| container.status == status).count();
-            let count = if status == Status::Lost { report.lost.len() } else { count };
+            let containers = report.containers.iter().flatten();
+            let count = containers.filter(|container| container.status == status).count();
+            let lost = report.lost.as_ref().map_or(0, Vec::len);
+            let count = if status == Status::Lost { lost } else { count };
             (count > 0).then(|| manner.paint(status, &format!("{count} {status}")))
         })
         .collect();
@@ -104,12 +118,12 @@ fn header(snapshot: &Snapshot, report: &Report, manner: Manner) -> String {
                     continue;
                 }
                 // The engine's address is in the line above, and in the error where it matters.
-                let place = if evidence.source == "engine" { "" } else { &format!(" {}", evidence.path) };
+                let place = if evidence.source == "sessions" { &format!(" {}", evidence.path) } else { "" };
                 let line = format!("{system}{}{place}: {error}", evidence.source);
                 let _ = writeln!(out, "{} {}", manner.paint(Status::Unknown, "unavailable:"), clean(&line));
             }
             None if evidence.source == "sessions" => {
-                let count = evidence.count;
+                let count = evidence.count.unwrap_or_default();
                 let path = clean(&evidence.path);
                 let _ = writeln!(out, "{system}sessions: {count} {} in {path}", plural(count, "row"));
             }
@@ -151,29 +165,16 @@ fn container_line(verdict: &Verdict, now: Timestamp) -> Line {
         name => clean(name).into_owned(),
     };
     let outdated = if verdict.outdated && verdict.status != Status::Stale { ", outdated" } else { "" };
-    let claims = &verdict.claims;
-    let sessions = match (claims.live, claims.total) {
-        (0, 0) => "none".to_owned(),
-        (0, total) if claims.ended == total => format!("{total} ended"),
-        (0, total) => format!("{total} quiet"),
-        (live, _) => format!("{live} live"),
-    };
     Line {
         status: Some(verdict.status),
         cells: [
             format!("  {name}"),
             format!("{}{outdated}", verdict.status),
             container.map(|container| clean(container.state.as_str()).into_owned()).unwrap_or_default(),
-            sessions,
-            ago(verdict.quiet_since),
+            verdict.sessions_word(),
+            verdict.quiet_word(ago),
             ago(container.map(|container| container.created_at)),
-            if container.is_none() {
-                String::new()
-            } else if verdict.outdated {
-                "old".to_owned()
-            } else {
-                "current".to_owned()
-            },
+            verdict.config_word().to_owned(),
             verdict.system.as_ref().map(ToString::to_string).unwrap_or_default(),
         ],
         why: why(&verdict.evidence),

@@ -9,13 +9,14 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::act::{Asking, Site, Wish};
-use super::output::{write, write_json};
+use super::output::{complain, write, write_json};
 use super::reconcile::{OutcomeReport, Summary};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Intent, Targets};
 use crate::domain::span::parse_span;
-use crate::domain::{ContainerId, Verdicts};
-use crate::keeper::Manner;
+use crate::domain::{ContainerId, Verdict, Verdicts, WorkspaceRef};
+use crate::keeper::{KeeperFault, Manner};
+use crate::state::Board;
 
 /// Why a target is not one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -26,11 +27,29 @@ pub(super) enum TargetFault {
     NotFound { target: String },
     #[error("`{target}` could be any of {candidates}; name the full id")]
     Ambiguous { target: String, candidates: String },
+    #[error("several systems have a workspace `{workspace}`: {candidates}; name one of these")]
+    SeveralSystems { workspace: String, candidates: String },
+    #[error(
+        "session {session} needs {container}, which is gone; sandkeeper has never seen how it was made, so it cannot be made \
+         again: let the application make it anew (most do when the session goes on), or make it by hand under that name; \
+         what is here from now on is recorded by every `status`, `reconcile` or dashboard that is not read-only"
+    )]
+    NotRecorded { session: String, container: String },
+}
+
+/// Refuses a workspace by its name alone where several systems have one of that name.
+pub(super) fn refuse_several(wanted: &WorkspaceRef, verdicts: &Verdicts) -> Result<(), TargetFault> {
+    let meant = wanted.meant(verdicts);
+    if meant.len() < 2 {
+        return Ok(());
+    }
+    let candidates = meant.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Err(TargetFault::SeveralSystems { workspace: wanted.workspace.clone(), candidates })
 }
 
 #[derive(Debug, Args)]
 struct Common {
-    /// Containers by full or unambiguous short id or by name, or whole workspaces
+    /// Containers by full or unambiguous short id or by name, or whole workspaces (`SYSTEM/NAME`, or their name alone)
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
     #[command(flatten)]
@@ -81,6 +100,8 @@ struct Report<'a> {
     dry_run: bool,
     outcomes: Vec<OutcomeReport<'a>>,
     summary: Summary,
+    /// What could not be read; empty when all evidence was good.
+    unavailable: &'a [String],
 }
 
 pub(super) async fn stop(arguments: &StopArguments, house: &House) -> Result<Outcome, Trouble> {
@@ -106,7 +127,12 @@ pub(super) async fn remove(arguments: &RemoveArguments, house: &House) -> Result
 
 pub(super) async fn drain(arguments: &DrainArguments, house: &House) -> Result<Outcome, Trouble> {
     let intent = |ids| Intent::Drain(Targets { ids, even_if_live: None });
-    act("drain", &arguments.common, Manner::default(), house, intent).await
+    let outcome = act("drain", &arguments.common, Manner::default(), house, intent).await?;
+    let hidden = Board::here().and_then(Board::obstacle).filter(|_| !arguments.common.asking.dry_run);
+    if let Some(why) = hidden {
+        complain(&format!("note: `may-start` of other users does not know of it: {why}"));
+    }
+    Ok(outcome)
 }
 
 /// Taking a mark away destroys nothing, so it is not asked for twice.
@@ -121,13 +147,21 @@ pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result
     };
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;
-    let ids = resolve(&common.targets, &verdicts)?;
+    if let Some(fault) = snapshot.marks_fault {
+        return Err(KeeperFault::NoEvidence(fault).into());
+    }
+    let ids = resolve(&common.targets, &verdicts, house)?;
     let mut lines = Vec::new();
+    let mut outcome = Outcome::Done;
     for verdict in &verdicts.containers {
         let Some(id) = verdict.subject.id().filter(|id| ids.contains(id)) else { continue };
         let (cleared, word) = match site.keeper() {
             _ if !snapshot.drains.contains_key(id) => (false, "was not draining"),
-            Some(keeper) => (keeper.undrain(verdict).await?, "no longer draining"),
+            Some(keeper) if keeper.undrain(verdict).await? => (true, "no longer draining"),
+            Some(_) => {
+                outcome = Outcome::Partial;
+                (false, "still draining, by a mark of root that only root can take away")
+            }
             None => (false, "would no longer be draining"),
         };
         lines.push((id.to_string(), cleared, word));
@@ -143,7 +177,7 @@ pub(super) async fn undrain(arguments: &DrainArguments, house: &House) -> Result
             write(&format!("{word}: {}\n", &id[..12]));
         }
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 async fn act(
@@ -162,13 +196,14 @@ async fn act(
     };
     let mut site = Site::enter(house, wish).await?;
     let (snapshot, verdicts) = site.look().await?;
-    let intent = intent(resolve(&common.targets, &verdicts)?);
+    let intent = intent(resolve(&common.targets, &verdicts, house)?);
     let pass = site.pass(&snapshot, &verdicts, &intent).await?;
     let summary = Summary::of(&pass.outcomes);
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == crate::keeper::Ending::Kept);
     if common.asking.json {
         let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run: common.asking.dry_run, outcomes, summary }, true);
+        let (dry_run, unavailable) = (common.asking.dry_run, pass.unavailable.as_slice());
+        write_json(&Report { dry_run, outcomes, summary, unavailable }, true);
     } else {
         write(&super::reconcile::summary(&pass.outcomes));
     }
@@ -177,16 +212,25 @@ async fn act(
 }
 
 /// Finds what the operator means. A name or id that fits exactly wins; else a workspace; else the beginning of an id.
-fn resolve(targets: &[String], verdicts: &Verdicts) -> Result<HashSet<ContainerId>, TargetFault> {
+fn resolve(
+    targets: &[String],
+    verdicts: &Verdicts,
+    house: &House,
+) -> Result<HashSet<ContainerId>, TargetFault> {
     let mut ids = HashSet::new();
     for target in targets {
         let known = || verdicts.containers.iter().filter_map(|v| v.subject.id().map(|id| (v, id)));
         let exact: Vec<_> =
             known().filter(|(v, id)| id.as_str() == target || v.subject.name() == target.as_str()).collect();
-        let workspace: Vec<_> = known().filter(|(v, _)| v.workspace.as_deref() == Some(target)).collect();
+        let wanted = house.workspace(target);
+        let within = |v: &Verdict| wanted.names(v.system.as_ref(), v.workspace.as_deref());
+        let workspace: Vec<_> = known().filter(|(v, _)| within(v)).collect();
+        if exact.is_empty() {
+            refuse_several(&wanted, verdicts)?;
+        }
         let beginning: Vec<_> =
             known().filter(|(_, id)| target.len() >= 4 && id.as_str().starts_with(target.as_str())).collect();
-        let named = |found: &[(&crate::domain::Verdict, &ContainerId)]| {
+        let named = |found: &[(&Verdict, &ContainerId)]| {
             found
                 .iter()
                 .map(|(v, id)| format!("{} ({})", v.subject.name(), id.short()))

@@ -32,6 +32,7 @@ use super::policy::Policy;
 use super::recovery::Quarantine;
 use super::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
+use super::unread::Unread;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
 pub use attribute::owned;
@@ -217,6 +218,7 @@ impl Judge<'_> {
         let mut reasons = self.current_config.outdated(container, &self.system.profile, self.images);
         let outdated = Outdated::by(&reasons);
         let (status, mut evidence) = self.decide(&candidate, &claimed, &life, outdated);
+        let unread = self.unread(&candidate, &claimed, status, &reasons);
         if status == Status::Stale {
             reasons.retain(|reason| *reason != Evidence::ConfigUndecided);
         }
@@ -244,6 +246,7 @@ impl Judge<'_> {
             too_new: self.policy.too_new(container, self.clock).map(Box::new),
             claims: claimed.claims,
             quarantine: None,
+            unread,
             evidence,
         };
         if let Some(quarantine) = quarantine {
@@ -399,6 +402,32 @@ impl Judge<'_> {
             Outdated::No => false,
             Outdated::Named => true,
             Outdated::Guessed => self.open_sessions(candidate, claimed).is_none(),
+        }
+    }
+
+    /// What could not be read of it, whether or not the verdict depends on that.
+    fn unread(
+        &self,
+        candidate: &Candidate<'_>,
+        claimed: &Claimed,
+        status: Status,
+        evidence: &[Evidence],
+    ) -> Unread {
+        let container = candidate.container;
+        let unsure = candidate.doubt.is_some() || self.engine_doubt.is_some();
+        let asked = matches!(container.inspected, Inspected::Facts(_));
+        Unread {
+            sessions: unsure
+                || self.doubt_of_its_stores(candidate, claimed).is_some()
+                || candidate.recognised.undecidable.is_some()
+                || home::doubt(self.system, candidate, claimed).is_some()
+                || home::unclear(self.system, candidate, claimed).is_some()
+                || claimed.unclear_liveness.is_some()
+                || claimed.unreadable_activity.is_some(),
+            config: unsure || status == Status::Unknown || evidence.contains(&Evidence::ConfigUndecided),
+            processes: unsure
+                || (container.state.holds_processes() && !asked)
+                || self.system.profile.at_work(container).is_err(),
         }
     }
 

@@ -18,6 +18,7 @@ use super::policy::Policy;
 use super::profile::SystemName;
 use super::span::{Precise, Span, elapsed};
 use super::verdict::{Brake, Status, Verdict, Verdicts};
+use super::workspace::WorkspaceRef;
 pub use recover::{last_removed, to_heal};
 
 /// How long a plan may wait for its confirmation.
@@ -65,7 +66,7 @@ pub struct Reconcile {
     /// Mark outdated containers that are in use, so that they go when all of their sessions have ended.
     pub drain: bool,
     /// Only this workspace.
-    pub workspace: Option<String>,
+    pub workspace: Option<WorkspaceRef>,
     /// Only these containers.
     pub only: Option<HashSet<ContainerId>>,
     /// The operator has seen the brake and names the exact number of containers behind it.
@@ -296,7 +297,9 @@ fn binds_of(container: &Container) -> Vec<String> {
 fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
     match intent {
         Intent::Reconcile(Reconcile { workspace, only, .. }) => {
-            workspace.as_ref().is_none_or(|only| verdict.workspace.as_ref() == Some(only))
+            workspace
+                .as_ref()
+                .is_none_or(|only| only.names(verdict.system.as_ref(), verdict.workspace.as_deref()))
                 && only.as_ref().is_none_or(|only| verdict.subject.id().is_some_and(|id| only.contains(id)))
         }
         Intent::Stop(targets)

@@ -11,6 +11,7 @@ use super::evidence::Evidence;
 use super::profile::SystemName;
 use super::recovery::{Quarantine, Remembered, Tries};
 use super::session::{Liveness, Session};
+use super::unread::Unread;
 
 /// What a container is to the sessions around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -161,6 +162,8 @@ pub struct Verdict {
     pub quiet_since: Option<Timestamp>,
     /// Since when and how it is in quarantine, if it is.
     pub quarantine: Option<Box<Quarantine>>,
+    /// What could not be read of it; see there how to show it.
+    pub unread: Unread,
     /// The reasons, the deciding one first; never empty.
     pub evidence: Vec<Evidence>,
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::container::{Container, ContainerId, Row};
 use crate::domain::profile::{Match, Profile};
@@ -15,6 +16,7 @@ use crate::domain::snapshot::ImageFact;
 use crate::domain::{Policy, Snapshot, SystemName, owned};
 use crate::engine::EngineView;
 use crate::state::{Kept, Recorded, SpecRecord, State, StateFault, Trouble};
+use crate::watch::Watch;
 
 /// How many containers are asked for at once.
 const AT_ONCE: usize = 8;
@@ -90,6 +92,55 @@ impl Recorder {
             (self.recorded, self.looked, self.seen) = (None, None, None);
         }
         done
+    }
+
+    /// Records everything that this snapshot shows and that is not recorded yet, as far as the time allows; what is left is with
+    /// the next run.
+    pub async fn catch_up(
+        &mut self,
+        engine: &EngineView,
+        snapshot: &Snapshot,
+        within: Duration,
+    ) -> Result<(), StateFault> {
+        let all = async {
+            loop {
+                let before = self.recorded.as_ref().map_or(0, HashMap::len);
+                self.look(engine, snapshot).await?;
+                let unfinished = self.looked.as_ref().is_some_and(|looked| looked.until.is_some());
+                if !unfinished || self.recorded.as_ref().map_or(0, HashMap::len) <= before {
+                    return Ok(());
+                }
+                self.looked = None;
+            }
+        };
+        tokio::time::timeout(within, all).await.unwrap_or(Ok(()))
+    }
+
+    /// Records along with a watch, until told to stop.
+    pub async fn follow(mut self, watch: Watch, timeout: Duration, stop: CancellationToken) {
+        let mut snapshots = watch.snapshots.clone();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = snapshots.changed() => if changed.is_err() { return },
+            }
+            let snapshot = snapshots.borrow_and_update().clone();
+            if let Some(endpoint) = watch.endpoint() {
+                let engine = EngineView::new(endpoint, timeout);
+                // What cannot be recorded now is with the next look.
+                let _ = self.look(&engine, &snapshot).await;
+            }
+        }
+    }
+
+    /// How many lasting containers are here of which it is not known to be recorded how they were made.
+    pub fn unrecorded(&self, snapshot: &Snapshot) -> usize {
+        let recorded = |it: &Recordable| {
+            let known = self.recorded.as_ref().and_then(|recorded| recorded.get(&it.container.id));
+            known == Some(&it.recorded())
+        };
+        let all = recordable(snapshot, &self.policy, None);
+        all.iter().filter(|it| it.persistent && !recorded(it)).count()
     }
 
     async fn record(&mut self, engine: &EngineView, snapshot: &Snapshot) -> Result<(), StateFault> {

@@ -9,15 +9,15 @@ use jiff::Timestamp;
 use super::filter::{Candidate, Filter};
 use super::timeline::Timeline;
 use super::usage::Usages;
-use crate::domain::evidence::Evidence;
 use crate::domain::verdict::{Lost, Subject, Verdict};
-use crate::domain::{ContainerId, Status, Verdicts};
+use crate::domain::workspace::shared_names;
+use crate::domain::{ContainerId, Status, SystemName, Verdicts, WorkspaceRef};
 
 /// What a row is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A workspace; `None` for containers that belong to none.
-    Workspace(Option<String>),
+    Workspace(Option<WorkspaceRef>),
     /// A container.
     Container(ContainerId),
     /// A row of the engine's list whose id could not be read, by its name and what was wrong.
@@ -65,6 +65,8 @@ pub struct Group {
     pub oldest: Option<Timestamp>,
     /// Whether its members are hidden.
     pub folded: bool,
+    /// Whether another system has a workspace of this name.
+    pub shared: bool,
     /// Its members, so that an action on the workspace knows them even while it is folded.
     pub members: Vec<ContainerId>,
 }
@@ -142,7 +144,7 @@ pub struct List {
     /// Containers the operator marked.
     pub marks: HashSet<ContainerId>,
     /// Workspaces whose members are hidden.
-    pub folded: HashSet<Option<String>>,
+    pub folded: HashSet<Option<WorkspaceRef>>,
     /// Whether there are no workspace rows.
     pub flat: bool,
     /// What it is sorted by.
@@ -207,8 +209,11 @@ enum Rank {
     Nothing,
 }
 
+/// A workspace and its system.
+type Place<'a> = Option<(&'a str, Option<&'a SystemName>)>;
+
 struct Member<'a> {
-    workspace: Option<&'a str>,
+    place: Place<'a>,
     name: &'a str,
     content: Content,
     rank: Rank,
@@ -243,7 +248,7 @@ impl List {
         for (index, verdict) in verdicts.containers.iter().enumerate() {
             if everything || self.filter.passes(&Candidate::from(verdict), &mut matcher) {
                 members.push(Member {
-                    workspace: verdict.workspace.as_deref(),
+                    place: verdict.workspace.as_deref().map(|name| (name, verdict.system.as_ref())),
                     name: verdict.subject.name(),
                     content: Content::Container(index),
                     rank: rank(self.sort, verdict, traces),
@@ -253,7 +258,7 @@ impl List {
         for (index, lost) in verdicts.lost.iter().enumerate() {
             if everything || self.filter.passes(&Candidate::from(lost), &mut matcher) {
                 members.push(Member {
-                    workspace: lost.workspace.as_deref(),
+                    place: lost.workspace.as_deref().map(|name| (name, Some(&lost.system))),
                     name: &lost.container,
                     content: Content::Lost(index),
                     rank: rank_of_lost(self.sort, lost),
@@ -265,22 +270,24 @@ impl List {
 
     /// Workspaces stand in the order of their first member.
     fn tree(&self, verdicts: &Verdicts, members: Vec<Member<'_>>) -> Vec<Row> {
-        let mut order: Vec<Option<&str>> = Vec::new();
-        let mut groups: HashMap<Option<&str>, Vec<Content>> = HashMap::new();
+        let shared = shared_names(verdicts);
+        let mut order: Vec<Place<'_>> = Vec::new();
+        let mut groups: HashMap<Place<'_>, Vec<Content>> = HashMap::new();
         for member in members {
             groups
-                .entry(member.workspace)
+                .entry(member.place)
                 .or_insert_with(|| {
-                    order.push(member.workspace);
+                    order.push(member.place);
                     Vec::new()
                 })
                 .push(member.content);
         }
         let mut rows = Vec::new();
-        for workspace in order {
-            let contents = groups.remove(&workspace).unwrap_or_default();
-            let name = workspace.map(str::to_owned);
-            let mut group = Group { folded: self.folded.contains(&name), ..Group::default() };
+        for place in order {
+            let contents = groups.remove(&place).unwrap_or_default();
+            let name = place.map(|(name, system)| WorkspaceRef::of(system, name));
+            let shared = place.is_some_and(|(name, _)| shared.contains(name));
+            let mut group = Group { folded: self.folded.contains(&name), shared, ..Group::default() };
             for content in &contents {
                 match content {
                     Content::Container(index) => group.add(&verdicts.containers[*index]),
@@ -333,7 +340,7 @@ impl List {
     }
 
     /// The workspace the cursor is in.
-    pub fn workspace(&self) -> Option<&Option<String>> {
+    pub fn workspace(&self) -> Option<&Option<WorkspaceRef>> {
         let before = self.rows.get(..=self.cursor)?.iter().rev();
         before.into_iter().find_map(|row| match &row.key {
             Key::Workspace(name) => Some(name),
@@ -416,7 +423,7 @@ impl Group {
         self.worsen(verdict.status);
         self.containers += 1;
         self.live += verdict.claims.live;
-        self.unread |= verdict.evidence.iter().any(Evidence::is_unavailability);
+        self.unread |= verdict.sessions_unread();
         self.quiet_since = self.quiet_since.max(verdict.quiet_since);
         self.members.extend(verdict.subject.id().cloned());
         if let Some(container) = verdict.subject.container() {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::domain::ContainerId;
 use crate::domain::snapshot::DrainMark;
-use crate::state::{Glance, State, StateFault};
+use crate::state::{Glance, State, StateFault, add_marks_of_root};
 
 /// What was read is read again after this long, whatever the files look like.
 const READ_AGAIN: Duration = Duration::from_secs(10);
@@ -38,8 +38,15 @@ impl MarkReader {
         Self { folder, last: None }
     }
 
-    /// The marks on a host.
+    /// The marks on a host that let a container go: our own, and root's.
     pub(super) fn read(&mut self, host: &str) -> Result<Marks, StateFault> {
+        let mut marks = self.own(host)?;
+        add_marks_of_root(&mut marks, &self.folder, host)?;
+        Ok(marks)
+    }
+
+    /// Our own.
+    fn own(&mut self, host: &str) -> Result<Marks, StateFault> {
         // Looked at before it is read: what is written meanwhile then looks new the next time.
         let glance = State::glance(&self.folder);
         if let (Some(last), Some(glance)) = (&self.last, glance)

@@ -5,6 +5,7 @@ mod confirmation;
 mod crash;
 mod journal;
 mod looks;
+mod marks;
 mod protocol_schedules;
 mod races;
 mod reconcile_on_engine;

@@ -1,5 +1,6 @@
 //! The program as a whole: its commands, its words, its package.
 
+mod could_not_look;
 mod demo;
 mod dirs;
 mod doctor;
@@ -10,3 +11,4 @@ mod pipes;
 mod random_input;
 mod readme;
 mod status_on_docker;
+mod workspaces;

@@ -7,4 +7,5 @@ mod healing;
 mod losses;
 mod on_engine;
 mod quarantine;
+mod recording;
 mod secrets;

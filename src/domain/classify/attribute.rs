@@ -13,6 +13,7 @@ use crate::domain::profile::{Match, Profile, Recognised, SystemName};
 use crate::domain::recovery::put_aside;
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
 use crate::domain::template::Template;
+use crate::domain::unread::Unread;
 use crate::domain::verdict::{Status, Subject, Verdict};
 
 /// A container that exactly one profile recognises.
@@ -203,6 +204,7 @@ fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verd
         too_new: None,
         quiet_since: None,
         quarantine: None,
+        unread: Unread::EVERYTHING,
         evidence: vec![why],
     }
 }

@@ -1,7 +1,6 @@
 //! Acting: the only place of the dashboard that can make a keeper. It exists only for as long as a plan takes, so that
 //! others can act meanwhile.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::{Runner, Systems};
 use crate::domain::{Policy, Verdict};
 use crate::engine::Endpoint;
 use crate::keeper::{ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner};
-use crate::state::State;
+use crate::state::{State, obeyed_marks};
 use crate::ui::message::Message;
 use crate::ui::preview::Confirmed;
 
@@ -47,6 +46,7 @@ impl Kit {
             // Whoever waits is told why; a full inbox only costs the explanation.
             let _ = messages.try_send(Message::Unfinished(format!("waiting: {held}")));
         };
+        State::refuse_strangers(folder)?;
         let lock = KeeperLock::wait(folder, &host, &self.who, LOCK_PATIENCE, told).await?;
         let keeper =
             Keeper::new(lock, folder, &self.endpoint, self.who.clone(), self.policy.clone(), self.timeout)?;
@@ -131,10 +131,7 @@ async fn carry_out(
     let (plan, snapshot) = confirmed.into_parts();
     let mut snapshot = Arc::unwrap_or_clone(snapshot);
     // A mark may have been taken away while this waited for the lock; nobody can change marks without it.
-    snapshot.drains = match State::open_to_read(&kit.state_folder)? {
-        Some(state) => state.drains(&kit.endpoint.address.identity())?,
-        None => HashMap::new(),
-    };
+    snapshot.drains = obeyed_marks(&kit.state_folder, &kit.endpoint.address.identity())?;
     let (progress, mut events) = mpsc::channel(256);
     let messages = kit.messages.clone();
     let forward = async move {

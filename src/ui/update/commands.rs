@@ -210,7 +210,9 @@ fn fold_all(model: &mut Model) {
 fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
     let text = match model.list.selected().map(|row| &row.key) {
         Some(Key::Container(id)) => id.to_string(),
-        Some(Key::Workspace(Some(name)) | Key::Lost(name)) => name.clone(),
+        // With its system, as the commands take it.
+        Some(Key::Workspace(Some(workspace))) => workspace.to_string(),
+        Some(Key::Lost(name)) => name.clone(),
         _ => return,
     };
     let shown: String = text.chars().take(12).collect();

@@ -132,14 +132,10 @@ pub(super) fn of_container(column: Column, verdict: &Verdict, model: &Model) -> 
         Column::System => verdict.system.as_ref().map(ToString::to_string).unwrap_or_default(),
         Column::Status => status(verdict),
         Column::State => container.map(|c| clean(c.state.as_str()).into_owned()).unwrap_or_default(),
-        Column::Sessions => sessions(verdict),
-        Column::Idle => age(verdict.quiet_since, model.now),
+        Column::Sessions => verdict.sessions_word(),
+        Column::Idle => verdict.quiet_word(|at| age(at, model.now)),
         Column::Age => age(container.map(|container| container.created_at), model.now),
-        Column::Config if container.is_none() => String::new(),
-        Column::Config if verdict.outdated => "old".to_owned(),
-        Column::Config if verdict.status == Status::Unknown => "?".to_owned(),
-        Column::Config if verdict.evidence.contains(&Evidence::ConfigUndecided) => "?".to_owned(),
-        Column::Config => "current".to_owned(),
+        Column::Config => verdict.config_word().to_owned(),
         Column::Cpu => usage(verdict, model, |trace| {
             let permille = trace.cpu_permille()?;
             Some(format!("{}{:>4}%", bars(&trace.cpu_levels(), model.glyphs()), permille / 10))
@@ -210,23 +206,6 @@ fn status(verdict: &Verdict) -> String {
     // An outdated container that is stale says so already.
     let outdated = verdict.outdated && verdict.status != Status::Stale;
     format!("{}{}", verdict.status, if outdated { ", old" } else { "" })
-}
-
-/// Whether something that could have named a session could not be read.
-pub(super) fn unread(verdict: &Verdict) -> bool {
-    verdict.evidence.iter().any(Evidence::is_unavailability)
-}
-
-pub(super) fn sessions(verdict: &Verdict) -> String {
-    let claims = &verdict.claims;
-    match (claims.live, claims.total) {
-        // What could not be read is not "none".
-        (0, _) if unread(verdict) => "?".to_owned(),
-        (0, 0) => "none".to_owned(),
-        (0, total) if claims.ended == total => format!("{total} ended"),
-        (0, total) => format!("{total} quiet"),
-        (live, _) => format!("{live} live"),
-    }
 }
 
 fn why(evidence: &[Evidence]) -> String {

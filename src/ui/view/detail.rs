@@ -243,9 +243,9 @@ fn workspace(model: &Model, group: &Group) -> Vec<Line> {
 fn sessions(model: &Model, verdict: &Verdict) -> Vec<Line> {
     let theme = model.theme();
     let claims = &verdict.claims;
-    if claims.total == 0 && super::columns::unread(verdict) {
-        let why = verdict.evidence.iter().find(|reason| reason.is_unavailability());
-        let why = why.map(ToString::to_string).unwrap_or_default();
+    if verdict.known_sessions().is_none() && claims.total == 0 {
+        let mut unread = verdict.evidence.iter().filter(|reason| reason.is_unavailability());
+        let why = unread.next().or(verdict.evidence.first()).map(ToString::to_string).unwrap_or_default();
         return vec![vec![(
             format!("Who needs it cannot be told: {}", clean(&why)),
             theme.style(Role::Danger),

@@ -8,7 +8,7 @@ use super::columns::{Columns, of_container, of_group, of_lost};
 use super::detail::wrap;
 use super::{cells, put};
 use crate::advice::advice;
-use crate::domain::Status;
+use crate::domain::{Status, WorkspaceRef};
 use crate::text::clean;
 use crate::ui::list::{Column, Content, Key, Row};
 use crate::ui::message::Observation;
@@ -125,7 +125,14 @@ fn name(model: &Model, row: &Row, marked: bool) -> String {
             let all =
                 !group.members.is_empty() && group.members.iter().all(|id| model.list.marks.contains(id));
             let mark = if all { model.glyphs().mark() } else { "" };
-            format!("{arrow} {}{mark}", clean(name.as_deref().unwrap_or("(no workspace)")))
+            let name = match name {
+                None => "(no workspace)".to_owned(),
+                Some(WorkspaceRef { workspace, system: Some(system) }) if group.shared => {
+                    format!("{workspace} · {system}")
+                }
+                Some(WorkspaceRef { workspace, .. }) => workspace.clone(),
+            };
+            format!("{arrow} {}{mark}", clean(&name))
         }
         _ if model.list.flat => format!("{mark} {}", cell(model, row, Column::Name)),
         _ => format!("  {mark} {}", cell(model, row, Column::Name)),

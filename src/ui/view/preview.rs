@@ -49,7 +49,7 @@ pub(super) fn draw(model: &Model, preview: &Preview, area: Rect, buffer: &mut Bu
 fn title(intent: &Intent) -> String {
     match intent {
         Intent::Reconcile(Reconcile { workspace: Some(workspace), .. }) => {
-            format!("Reconcile {}", clean(workspace))
+            format!("Reconcile {}", clean(&workspace.to_string()))
         }
         Intent::Reconcile(Reconcile { only: Some(_), .. }) => "Reconcile what is marked".to_owned(),
         Intent::Reconcile(_) => "Reconcile everything".to_owned(),

@@ -1,7 +1,9 @@
 //! Moving, finding, folding, marking: what the eyes and fingers rely on.
 
 use super::desk::Desk;
-use crate::facts::{Facts, id_of, sandbox, session};
+use crate::facts::profiles::native;
+use crate::facts::{Facts, bare, id_of, sandbox, session};
+use sandkeeper::domain::SystemName;
 
 fn fleet() -> Facts {
     Facts::native()
@@ -21,6 +23,25 @@ fn containers_stand_below_their_workspace_with_its_worst_status() {
     assert!(place("▾ atlas") < place("amber") && place("amber") < place("beryl"));
     assert!(place("beryl") < place("▾ borealis") && place("▾ cygnus") < place("dune"));
     assert!(screen.lines().nth(place("▾ cygnus")).unwrap().contains("orphaned"));
+}
+
+#[test]
+fn workspaces_of_one_name_stand_apart_if_they_are_of_two_systems() {
+    let mut twin = native();
+    twin.name = SystemName::new("twin");
+    twin.recognition.labels = [("twin.managed".to_owned(), "true".to_owned())].into_iter().collect();
+    let facts = Facts::native()
+        .container(sandbox("amber").workspace("default"))
+        .container(sandbox("coral").workspace("alone"))
+        .system(twin)
+        .container(bare("beryl").label("twin.managed", "true").workspace("default"));
+    let mut desk = Desk::on(&facts);
+    desk.shows("▾ default · native").shows("▾ default · twin").shows("▾ alone").hides("alone ·");
+    // Folding the one leaves the other as it is.
+    let place = |desk: &Desk, text: &str| desk.screen().lines().position(|line| line.contains(text)).unwrap();
+    assert!(place(&desk, "default · native") < place(&desk, "amber"));
+    desk.press("G z");
+    assert_eq!(desk.screen().contains("amber"), !desk.screen().contains("beryl"), "{}", desk.screen());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::facts::{Facts, NOW, Sandbox, ago, ahead, bare, id_of, sandbox, sessio
 use rstest::rstest;
 use sandkeeper::domain::plan::{Action, Item, PLAN_VALIDITY, Reason, Reconcile, Targets};
 use sandkeeper::domain::session::Moment;
-use sandkeeper::domain::{Intent, Status};
+use sandkeeper::domain::{Intent, Status, SystemName, WorkspaceRef};
 
 // The bulk column of the status table.
 
@@ -150,10 +150,20 @@ fn the_brake_does_not_hold_a_container_that_the_operator_named() {
 #[test]
 fn the_brake_is_not_escaped_by_asking_for_one_workspace() {
     let facts = orphans(6).container(sandbox("box").workspace("atlas").state("exited"));
-    let choices = Reconcile { workspace: Some("atlas".to_owned()), ..Reconcile::default() };
+    let choices = Reconcile { workspace: Some(WorkspaceRef::of(None, "atlas")), ..Reconcile::default() };
     let plan = facts.plan(&Intent::Reconcile(choices));
     assert_eq!(plan.items().len(), 1);
     assert!(matches!(plan.items()[0].reason, Reason::Braked(_)), "{:#?}", plan.items());
+}
+
+#[test]
+fn a_workspace_of_one_system_is_not_that_of_another() {
+    let facts = Facts::native().container(sandbox("box").workspace("atlas").state("exited"));
+    for (system, items) in [("native", 1), ("twin", 0)] {
+        let only = WorkspaceRef::of(Some(&SystemName::new(system)), "atlas");
+        let choices = Reconcile { workspace: Some(only), ..Reconcile::default() };
+        assert_eq!(facts.plan(&Intent::Reconcile(choices)).items().len(), items, "{system}");
+    }
 }
 
 // Drains.
@@ -298,7 +308,7 @@ fn a_workspace_alone_is_reconciled_if_asked() {
         .container(sandbox("one").workspace("atlas").state("exited"))
         .container(sandbox("two").workspace("borealis").state("exited"))
         .container(sandbox("three").state("exited"));
-    let choices = Reconcile { workspace: Some("atlas".to_owned()), ..Reconcile::default() };
+    let choices = Reconcile { workspace: Some(WorkspaceRef::of(None, "atlas")), ..Reconcile::default() };
     let items = facts.plan(&Intent::Reconcile(choices)).into_items();
     assert_eq!(items.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["one"]);
 }

@@ -27,6 +27,32 @@ fn a_store_that_cannot_be_read_makes_its_containers_unknown() {
 }
 
 #[test]
+fn what_could_not_be_read_is_never_shown_as_none() {
+    let facts = Facts::native()
+        .container(sandbox("quiet").hash("c0ffee"))
+        .container(sandbox("busy").execs(1))
+        .store_fault("file is not a database");
+    for (name, status) in [("quiet", Status::Unknown), ("busy", Status::Active)] {
+        facts.finds(name, status);
+        let verdict = facts.verdict(name);
+        assert_eq!((verdict.sessions_word().as_str(), verdict.known_sessions()), ("?", None), "{name}");
+        assert_eq!(verdict.known_quiet_since(), None, "{name}");
+    }
+    assert_eq!(facts.verdict("quiet").config_word(), "?");
+    // One that was read is a live session whatever the other store would have said.
+    let facts = Facts::native().container(sandbox("box")).session(session("s1").uses("box").live());
+    assert_eq!(facts.verdict("box").sessions_word(), "1 live");
+    let facts = facts.store("/data/second.db").store_fault("file is not a database");
+    assert_eq!(facts.verdict("box").sessions_word(), "1+ live");
+    let read = Facts::native().container(sandbox("box").hash("c0ffee"));
+    let read = read.verdict("box");
+    assert_eq!((read.sessions_word().as_str(), read.config_word()), ("none", "current"));
+    assert_eq!(read.known_execs(), Some(0));
+    let unasked = Facts::native().container(sandbox("box").inspect_failed("no answer")).verdict("box");
+    assert_eq!(unasked.known_execs(), None);
+}
+
+#[test]
 fn a_store_that_was_never_read_makes_its_containers_unknown() {
     Facts::native()
         .container(sandbox("box"))

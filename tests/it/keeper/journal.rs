@@ -170,7 +170,7 @@ fn a_state_that_is_no_database_is_refused_before_anything_is_done(#[case] bytes:
         "{refused}"
     );
     kept.log(&[]).expect_exit(1).expect_stderr("state.db");
-    kept.host.sandkeeper(["may-start", "atlas"]).run().expect_exit(1).expect_stderr("state.db");
+    kept.host.sandkeeper(["may-start", "atlas"]).run().expect_exit(4).expect_stderr("state.db");
     kept.host.expect_only_looks();
 }
 

@@ -23,6 +23,7 @@ fn sandkeeper(host: &Host, arguments: &[&str]) -> Command {
         .env_clear()
         .env("HOME", host.home.path())
         .env("DOCKER_HOST", host.engine.endpoint())
+        .env("SANDKEEPER_MARKS", host.home.board())
         .env("SANDKEEPER_TIMEOUT", "2m")
         .env("RUST_BACKTRACE", "1")
         .stdin(Stdio::null());

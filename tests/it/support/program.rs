@@ -23,12 +23,16 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// A person's home directory, with the XDG directories inside. Commands run from it share its state.
 pub(crate) struct Home {
     directory: TempDir,
+    /// What the users of one machine share; it stays root's when the home is given away.
+    machine: TempDir,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("sandkeeper-home.").tempdir().unwrap();
-        let home = Self { directory };
+        let machine = tempfile::Builder::new().prefix("sandkeeper-machine.").tempdir().unwrap();
+        fs::set_permissions(machine.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let home = Self { directory, machine };
         for each in [home.config(), home.data(), home.state(), home.runtime()] {
             fs::create_dir_all(&each).unwrap();
         }
@@ -58,6 +62,11 @@ impl Home {
     /// `$XDG_RUNTIME_DIR`
     pub(crate) fn runtime(&self) -> PathBuf {
         self.path().join("run")
+    }
+
+    /// Where users of this machine publish their eviction marks; root makes it.
+    pub(crate) fn board(&self) -> PathBuf {
+        self.machine.path().join("marks")
     }
 
     /// Where the built-in contract expects its session database.
@@ -257,6 +266,7 @@ impl Program<'_> {
             .env("XDG_DATA_HOME", home.data())
             .env("XDG_STATE_HOME", home.state())
             .env("XDG_RUNTIME_DIR", home.runtime())
+            .env("SANDKEEPER_MARKS", home.board())
             // On a busy machine an answer that comes late is still a good one.
             .env("SANDKEEPER_TIMEOUT", "2m")
             // Stories are older than the machine they are told on is up, and begin with a home that remembers nothing.

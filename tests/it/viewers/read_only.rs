@@ -23,6 +23,7 @@ fn named(host: &SimHost, name: &str, arguments: &[&str]) -> Command {
         .env("TERM", "xterm-256color")
         .env("LANG", "C.UTF-8")
         .env("DOCKER_HOST", host.endpoint())
+        .env("SANDKEEPER_MARKS", host.home.board())
         .env("SANDKEEPER_TIMEOUT", "2m")
         .current_dir(host.home.path());
     command
