@@ -17,6 +17,7 @@ pub mod span;
 pub mod template;
 pub mod verdict;
 
+pub(crate) use classify::processes;
 pub use classify::{Surroundings, classify, owned};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;

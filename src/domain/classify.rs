@@ -11,8 +11,10 @@ mod claims;
 mod hash;
 mod home;
 mod missing;
+mod namespaces;
 mod outdated;
 mod over;
+pub(crate) mod processes;
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -213,12 +215,8 @@ impl Judge<'_> {
         if running_execs > 0 {
             life.push(Evidence::RunningExec(running_execs));
         }
-        let at_work = self.system.profile.at_work(container);
-        if let Ok([first, ..]) = at_work.as_deref() {
-            let program = first.split_whitespace().next().unwrap_or_default().to_owned();
-            let count = at_work.as_ref().map_or(0, Vec::len);
-            life.push(Evidence::AtWork { count, program });
-        }
+        life.extend(processes::life(&self.system.profile, container));
+        life.extend(namespaces::shared_by(container, self.neighbours));
         life.extend(self.running_companion(candidate));
         if !life.is_empty() {
             return match mark {
@@ -265,12 +263,13 @@ impl Judge<'_> {
             None if claimed.claims.total == 0 => self.unclaimed(candidate),
             None => self.claimed_but_quiet(candidate, claimed),
         };
-        match at_work {
-            Err(why) if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) => {
-                unknown(Evidence::ProcessesUnreadable(why.to_owned()))
+        if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) {
+            let doubt = processes::doubt(&self.system.profile, container);
+            if let Some(doubt) = doubt.or_else(|| namespaces::doubt(container, self.neighbours)) {
+                return unknown(doubt);
             }
-            _ => (status, evidence),
         }
+        (status, evidence)
     }
 
     /// A container that runs only while whatever this one belongs to does.

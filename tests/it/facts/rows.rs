@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sandkeeper::domain::container::{Inspected, Inspection, Mount};
+use sandkeeper::domain::container::{Inspected, Inspection, Joins, Mount, Process, ProcessList, Processes};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::snapshot::{ImageFact, TagFact};
 use sandkeeper::domain::{Container, ContainerState, Labels, Session};
@@ -46,6 +46,7 @@ pub(crate) fn bare(name: &str) -> Sandbox {
         state: ContainerState::Running,
         created_at: ago("2h"),
         mounts: Arc::default(),
+        joins: Joins::NotAsked,
         inspected: Inspected::Facts(Box::new(inspection)),
     };
     Sandbox { container, image: None, tag: None }
