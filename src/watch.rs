@@ -31,7 +31,7 @@ use cadence::Backoff;
 use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
-pub(crate) use engine::inspect;
+pub(crate) use engine::{ask_joins, inspect};
 use marks::MarkReader;
 use recall::Recall;
 use sessions::{SessionWatcher, SystemReading, Wanted};

@@ -111,9 +111,9 @@ impl Neighbours {
         self.unread = running.clone().filter(|container| container.joins == Joins::Failed).cloned().collect();
         self.shared = running
             .filter_map(|container| match &container.joins {
-                Joins::Known(joins) => Some(joins.iter().map(|(namespace, of)| {
-                    (of.clone(), *namespace, container.name.clone())
-                })),
+                Joins::Known(joins) => {
+                    Some(joins.iter().map(|(namespace, of)| (of.clone(), *namespace, container.name.clone())))
+                }
                 Joins::NotAsked | Joins::Failed => None,
             })
             .flatten()

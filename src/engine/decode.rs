@@ -224,9 +224,9 @@ pub(super) fn exec(body: &[u8]) -> Result<Exec, EngineFault> {
         arguments: Option<Vec<String>>,
     }
     let raw: RawExec = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    let command = raw.process_config.map(|process| {
-        [vec![process.entrypoint], process.arguments.unwrap_or_default()].concat().join(" ")
-    });
+    let command = raw
+        .process_config
+        .map(|process| [vec![process.entrypoint], process.arguments.unwrap_or_default()].concat().join(" "));
     Ok(Exec {
         runs: raw.running,
         pid: raw.pid.and_then(|pid| u32::try_from(pid).ok()),

@@ -4,6 +4,7 @@ mod classify;
 mod doubt;
 mod lost;
 mod plan;
+mod processes;
 mod properties;
 mod protocol_model;
 mod unknown;

@@ -5,6 +5,8 @@ mod confirmation;
 mod crash;
 mod journal;
 mod looks;
+mod processes;
+mod processes_on_engine;
 mod protocol_schedules;
 mod races;
 mod reconcile_on_engine;

@@ -67,9 +67,7 @@ impl Findings<'_> {
 fn findings<'a>(profile: &Profile, container: &'a Container) -> Option<Findings<'a>> {
     let inspection = container.inspection()?;
     match &inspection.processes {
-        Processes::Listed(list) if container.state.shows_processes() => {
-            Some(find(profile, inspection, list))
-        }
+        Processes::Listed(list) if container.state.shows_processes() => Some(find(profile, inspection, list)),
         _ => None,
     }
 }
@@ -85,7 +83,7 @@ fn find<'a>(profile: &Profile, inspection: &Inspection, list: &'a ProcessList) -
     }
 
     // Commands that the engine runs. After a restart it may have forgotten those that ran before.
-    let commands: Vec<&Process> = list.others.iter().filter(|process| process.parent.is_none()).collect();
+    let commands: Vec<&Process> = list.others.iter().filter(|process| own.is_command(process)).collect();
     if commands.len() > inspection.running_execs {
         found.life.extend(&commands);
     }
@@ -118,9 +116,8 @@ impl<'a> Own<'a> {
             let children =
                 list.others.iter().filter(|process| process.parent == Some(init) && !own.has(process));
             // An init ends with its program, and runs it before anything else. What it was left with came later.
-            let oldest = children.min_by_key(|child| {
-                (own.is_stray(child), child.began.unwrap_or(Duration::MAX), child.pid)
-            });
+            let oldest = children
+                .min_by_key(|child| (own.is_stray(child), child.began.unwrap_or(Duration::MAX), child.pid));
             let Some(oldest) = oldest else { break };
             own.chain.push(oldest);
         }
@@ -135,18 +132,20 @@ impl<'a> Own<'a> {
         self.chain.iter().any(|own| own.pid == process.pid)
     }
 
-    /// Whether the engine runs it, or what it runs started it.
+    fn parent_of(&self, process: &Process) -> Option<&'a Process> {
+        process.parent.and_then(|parent| self.find(parent))
+    }
+
+    /// Whether the engine itself runs it: then its parent is outside.
+    fn is_command(&self, process: &Process) -> bool {
+        process.pid != self.list.first.pid && self.parent_of(process).is_none()
+    }
+
+    /// Whether it is a command, or a command has started it.
     fn is_of_command(&self, process: &Process) -> bool {
-        let mut at = process;
         // Nobody is their own ancestor, but a list is not made in one moment.
-        for _ in 0..=self.list.others.len() {
-            let Some(parent) = at.parent else { return at.pid != self.list.first.pid };
-            match self.find(parent) {
-                Some(parent) => at = parent,
-                None => return true,
-            }
-        }
-        false
+        let ancestors = std::iter::successors(self.parent_of(process), |at| self.parent_of(at));
+        self.is_command(process) || ancestors.take(self.list.others.len() + 1).any(|at| self.is_command(at))
     }
 
     fn find(&self, pid: u32) -> Option<&'a Process> {
@@ -170,6 +169,3 @@ impl<'a> Own<'a> {
             && (waits(&process.command) || process.command == main.command)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -71,9 +71,8 @@ pub(in crate::engine) fn top(body: &[u8], known: Known<'_>) -> Result<Answer, En
 fn rows(body: &[u8]) -> Result<Vec<Listed>, EngineFault> {
     let top: Top = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
     let strange = || EngineFault::Unintelligible("the processes are not in columns".to_owned());
-    let column = |names: &[&str]| {
-        names.iter().find_map(|name| top.titles.iter().position(|title| title == name))
-    };
+    let column =
+        |names: &[&str]| names.iter().find_map(|name| top.titles.iter().position(|title| title == name));
     let pid = column(&["PID"]).ok_or_else(strange)?;
     let parent = column(&["PPID"]).ok_or_else(strange)?;
     let command = column(&["COMMAND", "CMD"]).ok_or_else(strange)?;
@@ -136,7 +135,8 @@ fn length(text: &str) -> Option<Duration> {
     } else {
         let (mut sum, mut next_unit, mut rest) = (0.0, None, text);
         while !rest.is_empty() {
-            let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+            let end =
+                rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
             let (value, after) = rest.split_at(end);
             let end = after.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after.len());
             let (unit, after) = after.split_at(end);
@@ -236,10 +236,8 @@ mod tests {
         assert_eq!(top(&docker(&[["8", "1", "8", "S", "00:00", "sleep 1"]]), known(7)).unwrap(), none);
         for runtime in ["runc init", "/usr/bin/runc init", "runc:[2:INIT]", "/proc/self/exe init"] {
             assert_eq!(top(&docker(&[["7", "1", "7", "S", "00:00", runtime]]), known(7)).unwrap(), none);
-            let body = docker(&[
-                ["7", "1", "7", "S", "00:00", "sleep 1"],
-                ["8", "1", "8", "S", "00:00", runtime],
-            ]);
+            let body =
+                docker(&[["7", "1", "7", "S", "00:00", "sleep 1"], ["8", "1", "8", "S", "00:00", runtime]]);
             let answer = top(&body, known(7)).unwrap();
             assert!(answer.list.is_some() && !answer.settled, "{runtime}");
         }

@@ -17,7 +17,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sandkeeper::domain::container::{Row, UnreadableRow};
 use sandkeeper::domain::plan::Item;
-use sandkeeper::domain::snapshot::{DrainMark, ImageFact, Reading, StoreFacts, SystemFacts, TagFact};
+use sandkeeper::domain::snapshot::{
+    DrainMark, ImageFact, Neighbours, Reading, StoreFacts, SystemFacts, TagFact,
+};
 use sandkeeper::domain::span::parse_span;
 use sandkeeper::domain::{
     Container, ContainerId, Intent, Labels, Plan, Policy, Profile, Snapshot, Status, Verdict, Verdicts,
@@ -174,6 +176,7 @@ impl Facts {
 
     fn row(mut self, row: Row) -> Self {
         Arc::make_mut(&mut self.snapshot.engine.value).push(row);
+        self.snapshot.neighbours = Arc::new(Neighbours::of(&self.snapshot.engine.value));
         self
     }
 
