@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and what every command has in common. One file per command, each thin.
 
+mod accept;
 mod act;
 mod dashboard;
 mod demo;
@@ -139,14 +140,14 @@ enum Command {
     Status(status::StatusArguments),
     /// Clean up what nobody needs: preview, confirm, stop gracefully, remove
     ///
-    /// Removes stale containers, orphans in which nothing runs, and drained containers whose last session has ended. Every
+    /// Removes stale containers, orphans in which nothing runs, and drained containers whose sessions have all ended. Every
     /// container is checked again right before each step; what a session needs by then is left alone.
     Reconcile(reconcile::ReconcileArguments),
     /// Stop containers gracefully
     Stop(targets::StopArguments),
     /// Remove containers: stop them gracefully, then remove them
     Rm(targets::RemoveArguments),
-    /// Mark containers for eviction: each goes when its last session ends
+    /// Mark containers for eviction: each goes when all of its sessions have ended
     Drain(targets::DrainArguments),
     /// Take the mark for eviction away again
     Undrain(targets::DrainArguments),
@@ -161,6 +162,10 @@ enum Command {
     Heal(recover::HealArguments),
     /// Ask whether a new session may start in a workspace: exit code 0 for yes, 5 while it is draining
     MayStart(may_start::MayStartArguments),
+    /// Say that a session store is the right one, although it no longer has sessions that it had
+    ///
+    /// What it no longer has then counts as ended. A store is also believed when what is missing is back, or after a while.
+    Accept(accept::AcceptArguments),
     /// Show what was done here: by whom, when, why, and what came of it
     Log(log::LogArguments),
     /// List the folders that sandboxes left behind, and move them to a trash folder beside them
@@ -212,6 +217,8 @@ enum Trouble {
     #[error("there is no command `{0}`; `sandkeeper help` lists them")]
     NoSuchCommand(String),
     #[error(transparent)]
+    Accept(#[from] accept::AcceptFault),
+    #[error(transparent)]
     Target(#[from] targets::TargetFault),
     #[error(transparent)]
     Folders(#[from] FolderFault),
@@ -245,6 +252,7 @@ impl Trouble {
             | Self::Keeper(_)
             | Self::Folders(FolderFault::NotAFolder(_) | FolderFault::Unreadable { .. })
             | Self::Demo(_)
+            | Self::Accept(_)
             | Self::Target(targets::TargetFault::NotFound { .. }) => Outcome::Failed,
             _ => Outcome::Usage,
         }
@@ -346,6 +354,7 @@ fn run_in(
         Command::Undo(arguments) => runtime.block_on(recover::undo(arguments, &house)),
         Command::Heal(arguments) => runtime.block_on(recover::heal(arguments, &house)),
         Command::MayStart(arguments) => runtime.block_on(may_start::run(arguments, &house)),
+        Command::Accept(arguments) => runtime.block_on(accept::run(arguments, &house)),
         Command::Log(arguments) => log::run(arguments, &house),
         // These were answered above, for they need no host.
         Command::Profiles(_) | Command::Demo(_) | Command::Completions(_) | Command::Man(_) => {

@@ -157,6 +157,9 @@ struct File {
     interval_with_events: Option<Spanned<String>>,
     max_evidence_age: Option<Spanned<String>>,
     default_lifetime: Option<Spanned<String>>,
+    open_lifetime: Option<Spanned<String>>,
+    new_store_wait: Option<Spanned<String>>,
+    count_downtime: Option<bool>,
     stop_grace: Option<Spanned<String>>,
     max_fps: Option<u32>,
     read_only: Option<bool>,
@@ -223,6 +226,7 @@ impl Settings {
     pub fn load(flags: Flags, environment: &Environment) -> Result<Self, ConfigError> {
         let variable =
             |name: &str| environment.variables.get(name).filter(|value| !value.is_empty()).cloned();
+        let switch = |name: &str| variable(name).map(|value| value != "0" && value != "false");
         let asked = flags.config.or_else(|| variable("SANDKEEPER_CONFIG").map(PathBuf::from));
         let folder = environment.folder("XDG_CONFIG_HOME");
         let usual = folder.join("config.toml");
@@ -248,6 +252,11 @@ impl Settings {
                 .unwrap_or(defaults.max_evidence_age),
             default_lifetime: span("default_lifetime", file.default_lifetime.as_ref())?
                 .unwrap_or(defaults.default_lifetime),
+            open_lifetime: span("open_lifetime", file.open_lifetime.as_ref())?
+                .unwrap_or(defaults.open_lifetime),
+            new_store_wait: span("new_store_wait", file.new_store_wait.as_ref())?
+                .unwrap_or(defaults.new_store_wait),
+            count_downtime: switch("SANDKEEPER_COUNT_DOWNTIME").or(file.count_downtime).unwrap_or(false),
             stop_grace: span("stop_grace", file.stop_grace.as_ref())?.unwrap_or(defaults.stop_grace),
             instance: flags.instance.or_else(|| variable("SANDKEEPER_INSTANCE")).or(file.instance),
             brake: BrakeRule {
@@ -263,6 +272,9 @@ impl Settings {
         let from_environment = |name| span_from(environment, name);
         if let Some(min_age) = flags.min_age.or(from_environment("SANDKEEPER_MIN_AGE")?) {
             policy.min_age = min_age;
+        }
+        if let Some(wait) = from_environment("SANDKEEPER_NEW_STORE_WAIT")? {
+            policy.new_store_wait = wait;
         }
 
         let mut cadence = Cadence::default();
@@ -297,8 +309,6 @@ impl Settings {
         }
         refuse_blanks(&policy, &stores)?;
         expand_home(&mut stores, &environment.home);
-        let read_only_variable =
-            variable("SANDKEEPER_READ_ONLY").is_some_and(|value| value != "0" && value != "false");
         Ok(Self {
             endpoint: EndpointRequest {
                 host: flags.host,
@@ -317,7 +327,9 @@ impl Settings {
             record: file.recovery.record.unwrap_or(true),
             heal: file.recovery.heal,
             frame_floor: frame_floor(flags.max_fps, environment, file.max_fps)?,
-            read_only: flags.read_only || read_only_variable || file.read_only.unwrap_or(false),
+            read_only: flags.read_only
+                || switch("SANDKEEPER_READ_ONLY").unwrap_or(false)
+                || file.read_only.unwrap_or(false),
             keys: file.keys.into_iter().map(|(command, keys)| (command, keys.into())).collect(),
             mouse: file.mouse.unwrap_or(true),
             theme: flags.theme.or_else(|| variable("SANDKEEPER_THEME")).or(file.theme),

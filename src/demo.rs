@@ -132,6 +132,9 @@ impl Places {
             ("XDG_STATE_HOME".to_owned(), below(".local/state")),
             ("XDG_RUNTIME_DIR".to_owned(), below("run")),
             ("DOCKER_HOST".to_owned(), format!("unix://{}", self.socket.display())),
+            // Its past is older than this machine is up, and older than our own state there.
+            ("SANDKEEPER_COUNT_DOWNTIME".to_owned(), "1".to_owned()),
+            ("SANDKEEPER_NEW_STORE_WAIT".to_owned(), "0s".to_owned()),
         ]);
         // Who sits there, in front of what, and how long he is willing to wait, is real.
         let real = [

@@ -3,8 +3,10 @@
 //! Nothing here reads a clock, a file or a socket: `now` is an argument, facts are values. That is why every rule
 //! can be tested by writing the facts down.
 
+pub mod awake;
 mod classify;
 pub mod container;
+pub mod continuity;
 pub mod evidence;
 mod labels;
 pub mod plan;
@@ -17,8 +19,9 @@ pub mod span;
 pub mod template;
 pub mod verdict;
 
+pub use awake::{Awake, Clock};
 pub(crate) use classify::processes;
-pub use classify::{Surroundings, classify, owned};
+pub use classify::{Surroundings, classify, owned, remember};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;
 pub use labels::Labels;

@@ -16,7 +16,7 @@ use crate::domain::profile::fill_from_store;
 use crate::domain::session::{Liveness, Moment};
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::{Precise, elapsed};
-use crate::domain::{Policy, Snapshot, SystemName};
+use crate::domain::{Clock, Policy, Snapshot, SystemName};
 pub(crate) use ground::{mounted_below, open_below};
 
 /// Where folders go before they are deleted: beside the others, so that nothing is copied.
@@ -87,13 +87,14 @@ pub enum FolderFault {
 
 /// The roots that the profiles in use declare.
 pub fn roots(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Vec<Root> {
+    let clock = snapshot.clock(policy, now);
     let mut roots: Vec<Root> = Vec::new();
     for system in &snapshot.systems {
         let Some(template) = &system.profile.folders else { continue };
         for store in &system.stores {
             let Some(path) = fill_from_store(template, &store.captures) else { continue };
             let Some(base) = store.captures.get("folder").map(PathBuf::from) else { continue };
-            let (path, doubt) = (PathBuf::from(path.as_ref()), doubt_of(system, store, policy, now));
+            let (path, doubt) = (PathBuf::from(path.as_ref()), doubt_of(system, store, policy, clock));
             let open = store.sessions.value.iter().find(|session| session.ended_at == Moment::Absent);
             let claimed = open.map(|session| format!("session {} has not ended", session.id));
             match roots.iter_mut().find(|known| known.path == path) {
@@ -109,15 +110,15 @@ pub fn roots(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Vec<Root> 
 }
 
 /// A session that may be live may want its folder at any moment.
-fn doubt_of(system: &SystemFacts, store: &StoreFacts, policy: &Policy, now: Timestamp) -> Option<String> {
+fn doubt_of(system: &SystemFacts, store: &StoreFacts, policy: &Policy, clock: Clock<'_>) -> Option<String> {
     if let Some(broken) = &system.broken {
         return Some(broken.clone());
     }
-    if let Some(why) = store.sessions.unusable(now, policy.max_evidence_age) {
+    if let Some(why) = store.sessions.unusable(clock.now, policy.max_evidence_age) {
         return Some(format!("the sessions in {} could not be read: {why}", store.path));
     }
     let rule = system.profile.live_rule(store.lifetime, policy.default_lifetime);
-    store.sessions.value.iter().find_map(|session| match session.liveness(rule, now) {
+    store.sessions.value.iter().find_map(|session| match session.liveness(rule, clock) {
         Liveness::Live { .. } => Some(format!("session {} is live and may need it", session.id)),
         Liveness::Unclear(why) => Some(format!("session {} may be live: {why}", session.id)),
         Liveness::Ended | Liveness::Quiet => None,

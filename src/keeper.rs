@@ -238,7 +238,7 @@ impl Keeper {
         if snapshot.host.identity != self.host {
             return Err(KeeperFault::NoEvidence("the plan was made for another engine".to_owned()));
         }
-        let intent = plan.intent().clone();
+        let (intent, brakes) = (plan.intent().clone(), plan.brakes().to_vec());
         let items = plan.into_items();
         self.record(&items, snapshot).await;
         let numbers = self.begin(&intent, &items).await?;
@@ -253,7 +253,8 @@ impl Keeper {
         // The stores are read one after the other.
         let patience = self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1);
         let (engine, policy) = (self.engine.clone(), self.policy.clone());
-        let checker = Checker::new(engine, snapshot.clone(), systems, policy, intent, concurrency, patience);
+        let base = snapshot.clone();
+        let checker = Checker::new(engine, base, brakes, systems, policy, intent, concurrency, patience);
         let work = Semaphore::new(concurrency);
         // Comebacks go one after the other: what one brings back, another need not make.
         let brings_back = items.iter().any(|item| item.action.is_recovery());

@@ -19,6 +19,7 @@
 pub mod accounts;
 pub mod advice;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod demo;
 pub mod document;

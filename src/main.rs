@@ -14,6 +14,8 @@ static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 fn main() -> ExitCode {
+    // First of all: a clock that is set while this program starts is seen by comparing with this moment.
+    sandkeeper::clock::start();
     // A panic is our mistake: it is told in one place and never as a bare back trace.
     // It may go to a log, so it is plain.
     let hooks = HookBuilder::blank()

@@ -1,12 +1,14 @@
 //! Our own state: the journal of what was intended and what happened, the eviction marks, and what was seen. SQLite in the
 //! state folder, readable by its owner only; never the application's database, and never written in read-only mode.
 
+mod clock;
 mod comebacks;
 mod journal;
 mod looks;
 mod marks;
 mod quarantines;
 mod specs;
+mod stores;
 
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
@@ -21,6 +23,8 @@ pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::Mark;
 pub use specs::{Kept, Recorded, SpecRecord};
+pub(crate) use stores::is_written_alike;
+pub use stores::{KeptStore, StoreKey};
 
 /// Why our own state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -48,10 +52,10 @@ pub enum StateFault {
 }
 
 /// The version of the tables; a newer program's are refused.
-const VERSION: i64 = 4;
+const VERSION: i64 = 6;
 
 /// What every version after the first added, in order.
-const ADDED: [&str; 3] = [looks::TABLES, specs::TABLES, comebacks::TABLES];
+const ADDED: [&str; 5] = [looks::TABLES, specs::TABLES, comebacks::TABLES, stores::TABLES, clock::TABLES];
 
 const TABLES: &str = "
 CREATE TABLE plans (

@@ -4,10 +4,10 @@
 //! last good answer: a failure makes facts old, never empty.
 
 mod cadence;
-mod clock;
 mod engine;
 mod images;
 mod marks;
+mod memory;
 pub(crate) mod paths;
 pub(crate) mod place;
 mod recall;
@@ -23,16 +23,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::snapshot::SystemFacts;
-use crate::domain::{Profile, Recalled, Snapshot};
+use crate::domain::{Awake, Policy, Profile, Recalled, Snapshot};
 use crate::engine::{Attempt, Endpoint};
 use crate::profiles::Entry;
 use crate::sessions::StoreSet;
 use cadence::Backoff;
-use clock::ClockWatch;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
 pub(crate) use engine::{ask_joins, inspect};
 use marks::MarkReader;
+use memory::Memory;
 use recall::Recall;
 use sessions::{SessionWatcher, SystemReading, Wanted};
 use traces::Traces;
@@ -80,8 +80,9 @@ pub struct Observer {
 /// What the assembly of a snapshot needs besides the two kinds of facts.
 #[derive(Debug)]
 struct Desk {
-    clock: ClockWatch,
     marks: MarkReader,
+    /// What outlives a look.
+    memory: Memory,
     /// Which applications there is reason to ask.
     wanted: Vec<Arc<Wanted>>,
     /// What the engine's containers show of each system.
@@ -101,6 +102,7 @@ impl Observer {
         systems: Vec<WatchedSystem>,
         timeout: Duration,
         state_folder: PathBuf,
+        policy: Policy,
     ) -> Self {
         // A tenth is kept for everything around the questions.
         let budget = timeout.mul_f32(0.9);
@@ -109,9 +111,9 @@ impl Observer {
         Self {
             engine: EngineWatcher::new(endpoints, profiles, budget),
             desk: Desk {
-                clock: ClockWatch::default(),
                 traces: Traces::default(),
                 recall: Recall::new(state_folder.clone()),
+                memory: Memory::new(state_folder.clone(), policy),
                 marks: MarkReader::new(state_folder),
                 wanted: sessions.wanted(),
                 patience: budget,
@@ -125,6 +127,13 @@ impl Observer {
     #[must_use]
     pub fn beside(mut self, others: Vec<Arc<Profile>>) -> Self {
         self.desk.others = Arc::new(others);
+        self
+    }
+
+    /// The same, writing down what it remembers for the next program.
+    #[must_use]
+    pub fn keeping_memory(mut self) -> Self {
+        self.desk.memory.keep();
         self
     }
 
@@ -260,10 +269,11 @@ impl Desk {
             drains: marks.unwrap_or_default(),
             marks_fault,
             recalled: Recalled::default(),
-            clock_step: self.clock.look(),
+            awake: Awake::default(),
+            clock_step: None,
         };
         snapshot.recalled = self.recall.look(&snapshot, &engine.departures);
-        snapshot
+        self.memory.look(snapshot).await
     }
 }
 

@@ -344,7 +344,7 @@ fn preview(plan: &Plan, writing: Writing) -> String {
     }
     lines.extend(plan.brakes().iter().map(|brake| format!("brake: {brake}")));
     if !plan.brakes().is_empty() {
-        let behind: usize = plan.brakes().iter().map(|brake| brake.orphaned).sum();
+        let behind: usize = plan.brakes().iter().map(|brake| brake.leaving).sum();
         lines.push(format!("hint: if that is right, add `--override-brake {behind}`"));
     }
     let kept = plan.items().len() - plan.changes();

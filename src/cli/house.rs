@@ -85,7 +85,9 @@ impl House {
         let names: Vec<_> = systems.iter().map(|system| system.entry.profile.name.clone()).collect();
         let others = self.library.select(&[])?.into_iter().map(|entry| entry.profile);
         let others = others.filter(|profile| !names.contains(&profile.name)).collect();
-        let observer = Observer::new(self.endpoints()?, systems, self.settings.timeout, folder);
+        let policy = self.settings.policy.clone();
+        let observer = Observer::new(self.endpoints()?, systems, self.settings.timeout, folder, policy);
+        let observer = if self.settings.read_only { observer } else { observer.keeping_memory() };
         Ok(observer.beside(others))
     }
 

@@ -32,7 +32,7 @@ pub(super) struct ReconcileArguments {
     /// Take running, paused and restarting orphans too
     #[arg(long)]
     include_running_orphans: bool,
-    /// Mark outdated containers that are in use, so that they go when their last session ends
+    /// Mark outdated containers that are in use, so that they go when their sessions have ended
     #[arg(long)]
     drain: bool,
     /// Stay until everything that drains is gone

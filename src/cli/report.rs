@@ -173,7 +173,7 @@ impl From<&Verdict> for ContainerReport {
             started_at: container.and_then(crate::domain::Container::started_at),
             quiet_since: verdict.quiet_since,
             quarantined_as: verdict.quarantine.as_ref().map(|aside| aside.named.clone()),
-            running_execs: verdict.running_execs,
+            running_execs: verdict.running_execs(),
             session_count: verdict.claims.total,
             live_sessions: verdict.claims.live,
             sessions: verdict.claims.listed.iter().map(SessionReport::from).collect(),

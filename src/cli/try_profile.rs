@@ -14,7 +14,7 @@ use crate::domain::profile::{Match, Profile, fill_from_session};
 use crate::domain::session::{Liveness, Moment};
 use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::{Span, elapsed};
-use crate::domain::{Container, Policy, Session, Snapshot, classify};
+use crate::domain::{Clock, Container, Policy, Session, Snapshot, classify};
 use crate::profiles::{Entry, Library, Origin, parse};
 use crate::text::clean;
 
@@ -144,7 +144,7 @@ impl Trial<'_> {
     fn session(&self, store: &StoreFacts, session: &Session) -> String {
         let profile = &self.system.profile;
         let rule = profile.live_rule(store.lifetime, self.policy.default_lifetime);
-        let liveness = match session.liveness(rule, self.now) {
+        let liveness = match session.liveness(rule, Clock::wall(self.now)) {
             Liveness::Live { .. } => "live".to_owned(),
             Liveness::Ended => "ended".to_owned(),
             Liveness::Quiet => "quiet".to_owned(),

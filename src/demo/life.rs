@@ -285,12 +285,12 @@ impl Play {
             workspace: part.workspace,
             status: "draining".to_owned(),
             action: "stop, then remove".to_owned(),
-            reason: "drained: its last session has ended".to_owned(),
+            reason: "drained: its sessions have ended".to_owned(),
             started_at,
         };
         let numbers = state.begin(&plan, &[item])?;
         self.remove(name);
-        let outcome = "removed: its last session has ended".to_owned();
+        let outcome = "removed: its sessions have ended".to_owned();
         let steps: Vec<_> =
             numbers.into_iter().map(|number| (number, Step::Outcome, outcome.clone())).collect();
         state.write_steps(&steps)?;

@@ -33,7 +33,7 @@ impl Scene {
         });
         let systems = systems.collect();
         let mut observer =
-            Observer::new(vec![self.endpoint()], systems, PATIENCE, settings.state_folder.clone());
+            Observer::new(vec![self.endpoint()], systems, PATIENCE, settings.state_folder, settings.policy);
         let mut snapshot = observer.observe().await;
         let folder = self.folder().display().to_string();
         let renamed = |text: &mut String| *text = text.replace(&folder, FOLDER);

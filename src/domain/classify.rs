@@ -10,11 +10,13 @@ mod attribute;
 mod claims;
 mod hash;
 mod home;
+mod installation;
 mod missing;
 mod namespaces;
 mod outdated;
 mod over;
 pub(crate) mod processes;
+mod remember;
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -24,7 +26,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::awake::Clock;
 use super::container::{Container, ContainerState, Inspected};
+use super::continuity::{SHORTEST_DOUBT, Suspicion};
 use super::evidence::Evidence;
 use super::policy::Policy;
 use super::recovery::Quarantine;
@@ -33,10 +37,12 @@ use super::span::elapsed;
 use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
 pub use attribute::owned;
-use attribute::{Candidate, attribute};
+use attribute::{Candidate, settle_installations, sorted};
 use claims::{Claimed, join, names_present};
 use hash::QuickSet;
-use outdated::CurrentConfig;
+use installation::Installations;
+use outdated::{CurrentConfig, Outdated};
+pub use remember::remember;
 
 /// How many live sessions a verdict names before it only counts them.
 const NAMED_LIVE_SESSIONS: usize = 3;
@@ -48,39 +54,68 @@ pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdict
     let snapshot = named.as_ref().unwrap_or(snapshot);
     let certain = doubt_of_engine(snapshot, policy, now).is_none();
     let present = if certain { names_present(&snapshot.engine.value) } else { None };
-    judge_all(snapshot, present.as_ref(), policy, now)
+    judge_all(snapshot, present.as_ref(), None, policy, now)
 }
 
-/// `present` holds every name and id on the engine, if they are known.
+/// What the containers of one system tell about each other.
+#[derive(Clone, Debug)]
+struct Fleet {
+    installations: Installations,
+    current_config: CurrentConfig,
+}
+
+impl Fleet {
+    /// Learns it from all of them, and casts doubt on those of other installations.
+    fn of(
+        snapshot: &Snapshot,
+        system: &SystemFacts,
+        candidates: &mut [Candidate<'_>],
+        policy: &Policy,
+        now: Timestamp,
+    ) -> Self {
+        let installations = Installations::of(system, candidates, &snapshot.engine.value, policy);
+        settle_installations(&system.profile, candidates, &installations);
+        let made_again = &snapshot.recalled.made_again;
+        let current_config = CurrentConfig::of(&system.profile, candidates, made_again, policy, now);
+        Self { installations, current_config }
+    }
+}
+
+/// `present` holds every name and id on the engine, if they are known; `known` what the containers of each system tell about
+/// each other, if they are not all here to tell it.
 fn judge_all<Name: Borrow<str> + Eq + Hash>(
     snapshot: &Snapshot,
     present: Option<&QuickSet<Name>>,
+    known: Option<&[Fleet]>,
     policy: &Policy,
     now: Timestamp,
 ) -> Verdicts {
-    let attributed = attribute(snapshot, policy);
+    let clock = snapshot.clock(policy, now);
+    let attributed = sorted(snapshot);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
     verdicts.containers.reserve_exact(attributed.candidates.iter().map(Vec::len).sum());
-    for (system, candidates) in snapshot.systems.iter().zip(attributed.candidates) {
-        let mut joined = join(system, &candidates, present, policy, now);
+    let systems = snapshot.systems.iter().zip(attributed.candidates).enumerate();
+    for (place, (system, mut candidates)) in systems {
+        let fleet = match known.and_then(|known| known.get(place)) {
+            Some(fleet) => {
+                settle_installations(&system.profile, &mut candidates, &fleet.installations);
+                fleet.clone()
+            }
+            None => Fleet::of(snapshot, system, &mut candidates, policy, now),
+        };
+        let mut joined = join(system, &candidates, present, policy, clock);
         let judge = Judge {
             policy,
-            now,
+            clock,
             system,
             drains: &snapshot.drains,
             quarantined: &snapshot.recalled.quarantined,
             engine_doubt: doubt_of_engine(snapshot, policy, now),
             store_doubts: (0..system.profile.stores.len())
-                .map(|rule| doubt_of_stores(system, rule, policy, now))
+                .map(|rule| doubt_of_stores(system, rule, policy, clock))
                 .collect(),
             clock_step: snapshot.clock_step,
-            current_config: CurrentConfig::of(
-                &system.profile,
-                &candidates,
-                &snapshot.recalled.made_again,
-                policy,
-                now,
-            ),
+            current_config: fleet.current_config,
             images: &snapshot.images,
             paths: &snapshot.paths,
             neighbours: &snapshot.neighbours,
@@ -94,8 +129,8 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
         if present.is_some() {
             // Only where every name is known can anything be called gone.
             let judged = &verdicts.containers[judged..];
-            let (lost, served) = (&mut joined.lost, &joined.served);
-            let gone = missing::find(system, &snapshot.recalled, judged, lost, served, policy, now);
+            let (lost, served, ours) = (&mut joined.lost, &joined.served, &fleet.installations);
+            let gone = missing::find(system, &snapshot.recalled, judged, lost, served, ours, policy, clock);
             verdicts.gone.extend(gone);
         }
         verdicts.lost.extend(joined.lost);
@@ -117,32 +152,59 @@ fn doubt_of_engine(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Opti
     })
 }
 
+/// Why the stores of one rule support no finding of "nobody needs it".
+enum StoreDoubt {
+    /// They do not, for this reason.
+    Whole(Evidence),
+    /// One of them has lost sessions that it had. For how long that matters depends on the container.
+    Suspect(String, Suspicion),
+}
+
 /// Why the stores of one rule support no finding of "nobody needs it", if they do not. One store in doubt is enough: the
 /// session that matters may be in it.
-fn doubt_of_stores(system: &SystemFacts, rule: usize, policy: &Policy, now: Timestamp) -> Option<Evidence> {
-    let mut stores = system.stores.iter().filter(|store| store.rule == rule).peekable();
-    if stores.peek().is_none() {
-        let fault = "no session store was found".to_owned();
-        return Some(Evidence::StoreUnreadable { path: system.profile.stores[rule].place(), fault });
+fn doubt_of_stores(
+    system: &SystemFacts,
+    rule: usize,
+    policy: &Policy,
+    clock: Clock<'_>,
+) -> Option<StoreDoubt> {
+    let stores = || system.stores.iter().filter(|store| store.rule == rule);
+    if stores().next().is_none() {
+        let (path, fault) = (system.profile.stores[rule].place(), "no session store was found".to_owned());
+        return Some(StoreDoubt::Whole(Evidence::StoreUnreadable { path, fault }));
     }
-    stores.find_map(|store| {
-        store.sessions.unusable(now, policy.max_evidence_age).map(|why| match why {
+    let unreadable = stores().find_map(|store| {
+        store.sessions.unusable(clock.now, policy.max_evidence_age).map(|why| match why {
             Unusable::Fault(fault) => Evidence::StoreUnreadable { path: store.path.clone(), fault },
             Unusable::Old(age) => Evidence::FactsTooOld { source: store.path.clone(), age },
         })
-    })
+    });
+    let unproven = || {
+        stores().find_map(|store| {
+            let left = store.memory.unproven(policy.new_store_wait, clock)?;
+            Some(Evidence::StoreUnproven { path: store.path.clone(), left })
+        })
+    };
+    let suspects = || {
+        let suspicions = stores().filter_map(|store| Some((store, store.memory.suspicion()?)));
+        suspicions.max_by_key(|(_, suspicion)| suspicion.since)
+    };
+    unreadable
+        .or_else(unproven)
+        .map(StoreDoubt::Whole)
+        .or_else(|| suspects().map(|(store, suspicion)| StoreDoubt::Suspect(store.path.clone(), suspicion)))
 }
 
 /// Everything that is the same for all containers of one system.
 struct Judge<'a> {
     policy: &'a Policy,
-    now: Timestamp,
+    clock: Clock<'a>,
     system: &'a SystemFacts,
     drains: &'a HashMap<super::ContainerId, DrainMark>,
     quarantined: &'a HashMap<super::ContainerId, Quarantine>,
     engine_doubt: Option<Evidence>,
     /// One per rule of the profile.
-    store_doubts: Vec<Option<Evidence>>,
+    store_doubts: Vec<Option<StoreDoubt>>,
     clock_step: Option<Duration>,
     current_config: CurrentConfig,
     images: &'a super::snapshot::Images,
@@ -153,34 +215,86 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn verdict(&self, candidate: Candidate<'_>, claimed: Claimed, sought_by: Option<String>) -> Verdict {
         let container = candidate.container;
-        let running_execs = container.inspection().map_or(0, |inspection| inspection.running_execs);
-        let mut outdated = self.current_config.outdated(container, &self.system.profile, self.images);
-        let is_outdated = outdated.iter().any(|reason| *reason != Evidence::ConfigUndecided);
-        let (status, mut evidence) = self.decide(&candidate, &claimed, running_execs, is_outdated);
+        let life = self.life(&candidate, &claimed);
+        let mut reasons = self.current_config.outdated(container, &self.system.profile, self.images);
+        let outdated = Outdated::by(&reasons);
+        let (status, mut evidence) = self.decide(&candidate, &claimed, &life, outdated);
         if status == Status::Stale {
-            outdated.retain(|reason| *reason != Evidence::ConfigUndecided);
+            reasons.retain(|reason| *reason != Evidence::ConfigUndecided);
         }
-        evidence.append(&mut outdated);
+        evidence.append(&mut reasons);
+        if claimed.claims.vanished > 0 {
+            evidence.push(Evidence::VanishedSessions(claimed.claims.vanished));
+        }
+        let quarantine = self.quarantined.get(&container.id).filter(|aside| container.name == aside.name);
+        let is_to_go = status == Status::Draining || quarantine.is_some();
+        let waits_for = is_to_go.then(|| self.open_sessions(&candidate, &claimed)).flatten();
+        if let (Status::Draining, true, Some(waits_for)) = (status, life.is_empty(), &waits_for) {
+            evidence.insert(1, waits_for.clone());
+        }
         let mut verdict = Verdict {
             subject: Subject::Container(Arc::clone(container)),
             system: Some(self.system.profile.name.clone()),
             workspace: candidate.workspace,
             status,
-            outdated: is_outdated,
+            outdated: outdated != Outdated::No,
             persistent: self.system.profile.persistence_of(container).unwrap_or(true),
             sought_by,
             quiet_since: newest_sign_of_use(container, &claimed),
-            running_execs,
+            life,
+            waits_for: waits_for.map(Box::new),
+            too_new: self.policy.too_new(container, self.clock).map(Box::new),
             claims: claimed.claims,
             quarantine: None,
             evidence,
         };
-        if let Some(quarantine) = self.quarantined.get(&container.id)
-            && container.name == quarantine.name
-        {
-            aside::mark(&mut verdict, quarantine, self.now);
+        if let Some(quarantine) = quarantine {
+            aside::mark(&mut verdict, quarantine, self.clock.now);
         }
         verdict
+    }
+
+    /// Everything that lives in it. What counts as life is decided here, and nowhere else.
+    fn life(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Vec<Evidence> {
+        let container = candidate.container;
+        let mut life = claimed.live_evidence(NAMED_LIVE_SESSIONS);
+        let running_execs = container.inspection().map_or(0, |inspection| inspection.running_execs);
+        if running_execs > 0 {
+            life.push(Evidence::RunningExec(running_execs));
+        }
+        life.extend(processes::life(&self.system.profile, container));
+        life.extend(namespaces::shared_by(container, self.neighbours));
+        life.extend(self.running_companion(candidate));
+        life
+    }
+
+    /// The open sessions that keep what is to go, if they do: it goes when all have ended, or when it has been quiet for
+    /// so long that their ends were forgotten.
+    fn open_sessions(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Option<Evidence> {
+        let count = claimed.claims.total - claimed.claims.ended;
+        if count == 0 {
+            return None;
+        }
+        if let Some(unreadable) = &claimed.unreadable_activity {
+            return Some((**unreadable).clone());
+        }
+        let limit = match self.lifetime(candidate, claimed) {
+            Ok(lifetime) => lifetime.max(self.policy.open_lifetime),
+            Err(why) => return Some(Evidence::LifetimeUnreadable(why)),
+        };
+        let quiet = self.quiet(candidate.container, claimed);
+        (quiet <= limit).then_some(Evidence::OpenSessions { count, quiet, limit })
+    }
+
+    fn lifetime(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Result<Duration, String> {
+        let of_store = home::lifetime(self.system, candidate, claimed);
+        self.system.profile.lifetime_of(candidate.container, of_store, self.policy.default_lifetime)
+    }
+
+    /// For how long nothing has shown that it is used.
+    fn quiet(&self, container: &Container, claimed: &Claimed) -> Duration {
+        let newest = newest_sign_of_use(container, claimed);
+        newest.and_then(|at| self.clock.quiet_since(at)).unwrap_or_default()
     }
 
     /// The status and its reasons; why it is outdated is added by the caller.
@@ -188,8 +302,8 @@ impl Judge<'_> {
         &self,
         candidate: &Candidate<'_>,
         claimed: &Claimed,
-        running_execs: usize,
-        is_outdated: bool,
+        life: &[Evidence],
+        outdated: Outdated,
     ) -> (Status, Vec<Evidence>) {
         let container = candidate.container;
         let unknown = |why: Evidence| (Status::Unknown, vec![why]);
@@ -211,17 +325,10 @@ impl Judge<'_> {
 
         // Positive signs of life.
         let mark = self.mark_on(container);
-        let mut life = claimed.live_evidence(NAMED_LIVE_SESSIONS);
-        if running_execs > 0 {
-            life.push(Evidence::RunningExec(running_execs));
-        }
-        life.extend(processes::life(&self.system.profile, container));
-        life.extend(namespaces::shared_by(container, self.neighbours));
-        life.extend(self.running_companion(candidate));
         if !life.is_empty() {
             return match mark {
-                Some(mark) => (Status::Draining, [vec![mark], life].concat()),
-                None => (Status::Active, life),
+                Some(mark) => (Status::Draining, [&[mark], life].concat()),
+                None => (Status::Active, life.to_vec()),
             };
         }
 
@@ -240,10 +347,7 @@ impl Judge<'_> {
             let why = "a container cannot be read, and it may be the one that watches over this one";
             return unknown(Evidence::Undecidable(why.to_owned()));
         }
-        let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
-        let mut doubts =
-            rules.filter(|(rule, _)| rule.serves(&container.name)).filter_map(|(_, doubt)| doubt.clone());
-        if let Some(doubt) = doubts.next() {
+        if let Some(doubt) = self.doubt_of_its_stores(candidate, claimed) {
             return unknown(doubt);
         }
         if let Some(unclear) = home::unclear(self.system, candidate, claimed) {
@@ -259,7 +363,7 @@ impl Judge<'_> {
         // Nobody lives in it.
         let (status, evidence) = match mark {
             Some(mark) => (Status::Draining, vec![mark]),
-            None if is_outdated => (Status::Stale, Vec::new()),
+            None if self.is_over_by_config(candidate, claimed, outdated) => (Status::Stale, Vec::new()),
             None if claimed.claims.total == 0 => self.unclaimed(candidate),
             None => self.claimed_but_quiet(candidate, claimed),
         };
@@ -270,6 +374,33 @@ impl Judge<'_> {
             }
         }
         (status, evidence)
+    }
+
+    /// Why the stores that could claim it cannot say that nobody needs it.
+    fn doubt_of_its_stores(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Option<Evidence> {
+        let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
+        let its = rules.filter(|(rule, _)| rule.serves(&candidate.container.name));
+        its.filter_map(|(_, doubt)| doubt.as_ref()).find_map(|doubt| match doubt {
+            StoreDoubt::Whole(evidence) => Some(evidence.clone()),
+            StoreDoubt::Suspect(path, Suspicion { since, vanished, live }) => {
+                // A lifetime that cannot be read is told by itself.
+                let lifetime = self.lifetime(candidate, claimed).unwrap_or_default();
+                let passed = self.clock.quiet_since(*since).unwrap_or_default();
+                let left = lifetime.max(SHORTEST_DOUBT).checked_sub(passed).filter(|left| !left.is_zero())?;
+                let (path, vanished, live) = (path.clone(), *vanished, *live);
+                Some(Evidence::StoreSuspect { path, vanished, live, left })
+            }
+        })
+    }
+
+    /// Whether its configuration alone lets it go. One that only differs from the newest container's may be the right one, so
+    /// an open session keeps it.
+    fn is_over_by_config(&self, candidate: &Candidate<'_>, claimed: &Claimed, outdated: Outdated) -> bool {
+        match outdated {
+            Outdated::No => false,
+            Outdated::Named => true,
+            Outdated::Guessed => self.open_sessions(candidate, claimed).is_none(),
+        }
     }
 
     /// A container that runs only while whatever this one belongs to does.
@@ -287,10 +418,10 @@ impl Judge<'_> {
 
     fn unclaimed(&self, candidate: &Candidate<'_>) -> (Status, Vec<Evidence>) {
         let container = candidate.container;
-        if let Some(too_new) = self.policy.too_new(container, self.now) {
+        if let Some(too_new) = self.policy.too_new(container, self.clock) {
             return (Status::Idle, vec![too_new]);
         }
-        let age = elapsed(container.created_at, self.now).unwrap_or_default();
+        let age = elapsed(container.created_at, self.clock.now).unwrap_or_default();
         let has_store = self.system.profile.has_store();
         let unclaimed = Evidence::NoSession { age, state: container.state.clone(), has_store };
         match &self.system.profile.over {
@@ -299,7 +430,7 @@ impl Judge<'_> {
                 // One that watches over it and is not there may never have been there.
                 let is_watched = !self.system.profile.companions.is_empty();
                 let watch_ended = !is_watched || self.companion(candidate, false).is_some();
-                over::judge(over, candidate, self.paths, watch_ended, unclaimed, self.now)
+                over::judge(over, candidate, self.paths, watch_ended, unclaimed, self.clock)
             }
         }
     }
@@ -312,7 +443,7 @@ impl Judge<'_> {
             match self.system.profile.persistence_of(container) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let ago = claims.newest_moment.and_then(|at| elapsed(at, self.now));
+                    let ago = claims.newest_moment.and_then(|at| elapsed(at, self.clock.now));
                     return (Status::Stale, vec![Evidence::AllSessionsEnded { count: claims.total, ago }]);
                 }
                 Err(why) => return (Status::Unknown, vec![Evidence::PersistenceUnreadable(why), summary]),
@@ -321,14 +452,11 @@ impl Judge<'_> {
         if let Some(unreadable) = &claimed.unreadable_activity {
             return (Status::Unknown, vec![(**unreadable).clone(), summary]);
         }
-        let of_store = home::lifetime(self.system, candidate, claimed);
-        let lifetime =
-            match self.system.profile.lifetime_of(container, of_store, self.policy.default_lifetime) {
-                Ok(lifetime) => lifetime,
-                Err(why) => return (Status::Unknown, vec![Evidence::LifetimeUnreadable(why), summary]),
-            };
-        let newest = newest_sign_of_use(container, claimed);
-        let quiet = newest.and_then(|at| elapsed(at, self.now)).unwrap_or_default();
+        let lifetime = match self.lifetime(candidate, claimed) {
+            Ok(lifetime) => lifetime,
+            Err(why) => return (Status::Unknown, vec![Evidence::LifetimeUnreadable(why), summary]),
+        };
+        let quiet = self.quiet(container, claimed);
         if quiet > lifetime {
             return (Status::Stale, vec![Evidence::QuietPastLifetime { quiet, lifetime }, summary]);
         }
@@ -340,7 +468,7 @@ impl Judge<'_> {
     fn mark_on(&self, container: &Container) -> Option<Evidence> {
         let mark = self.drains.get(&container.id)?;
         let same_run = container.started_at().is_none_or(|started_at| mark.started_at == Some(started_at));
-        let ago = elapsed(mark.marked_at, self.now).unwrap_or_default();
+        let ago = elapsed(mark.marked_at, self.clock.now).unwrap_or_default();
         same_run.then(|| Evidence::DrainMarked { ago, by: mark.marked_by.clone() })
     }
 }
@@ -353,22 +481,21 @@ fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timest
         .max()
 }
 
-/// The mass-orphan brake. A system without a store has no database that could be the wrong one, but what it was given may
-/// be on a disk that is not mounted. When the store claims
-/// not one of the system's containers, outdated and draining ones count too: nothing else would stop a wrong database from letting
-/// them all go.
+/// The brake: counts everything that bulk could take, whatever the reason, for a wrong database, mount or clock makes
+/// containers look orphaned, outdated, draining or quiet alike. What was put aside was agreed upon. A system without a store
+/// has no database that could be the wrong one; there only what rests on paths or on time counts.
 fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
-    let has_store = system.profile.has_store();
-    let nothing_is_claimed = verdicts.iter().all(|verdict| verdict.claims.total == 0);
-    let unclaimed = |verdict: &&Verdict| match verdict.status {
-        // What was put aside was agreed upon.
+    let could_go = |verdict: &&Verdict| match verdict.status {
         _ if verdict.quarantine.is_some() => false,
-        Status::Orphaned => has_store || matches!(verdict.evidence.first(), Some(Evidence::PathGone(_))),
-        Status::Stale | Status::Draining => has_store && nothing_is_claimed,
+        Status::Orphaned if !system.profile.has_store() => {
+            matches!(verdict.evidence.first(), Some(Evidence::PathGone(_) | Evidence::TooOld { .. }))
+        }
+        Status::Stale | Status::Orphaned => true,
+        Status::Draining => !verdict.is_in_use() && verdict.waits_for.is_none(),
         _ => false,
     };
-    let orphaned = verdicts.iter().filter(unclaimed).count();
+    let leaving = verdicts.iter().filter(could_go).count();
     let total = verdicts.len();
     let system = system.profile.name.clone();
-    policy.brake.acts(orphaned, total).then_some(Brake { system, orphaned, total })
+    policy.brake.acts(leaving, total).then_some(Brake { system, leaving, total })
 }

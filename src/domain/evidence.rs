@@ -152,6 +152,17 @@ pub enum Evidence {
         /// The grace.
         grace: Duration,
     },
+    /// Open sessions claim it, so it stays although it is to go.
+    OpenSessions {
+        /// How many.
+        count: usize,
+        /// Time since the newest sign of use.
+        quiet: Duration,
+        /// How long it may be quiet.
+        limit: Duration,
+    },
+    /// Its session's store no longer has it, and never said that it ended.
+    VanishedSessions(usize),
     /// Marked for eviction.
     DrainMarked {
         /// Time since then.
@@ -165,6 +176,24 @@ pub enum Evidence {
         path: String,
         /// Why.
         fault: String,
+    },
+    /// A session store no longer has sessions that it had, so it may be the wrong one.
+    StoreSuspect {
+        /// Where.
+        path: String,
+        /// How many open sessions it no longer has.
+        vanished: usize,
+        /// Whether one of them was live.
+        live: bool,
+        /// For how much longer it is doubted.
+        left: Duration,
+    },
+    /// A session store that is new here claims none of its system's containers, so it may be the wrong one.
+    StoreUnproven {
+        /// Where.
+        path: String,
+        /// For how much longer it is doubted.
+        left: Duration,
     },
     /// Facts are too old to judge by.
     FactsTooOld {
@@ -216,6 +245,8 @@ pub enum Evidence {
         /// Which is ours.
         ours: String,
     },
+    /// It belongs to an installation that nobody named, and of which our store claims nothing.
+    InstanceUnproven(String),
     /// It does not say to which installation it belongs, on an engine where others do.
     NoInstance {
         /// Which is ours.
@@ -316,6 +347,8 @@ impl Evidence {
         matches!(
             self,
             Self::StoreUnreadable { .. }
+                | Self::StoreSuspect { .. }
+                | Self::StoreUnproven { .. }
                 | Self::FactsTooOld { .. }
                 | Self::EngineFailed(_)
                 | Self::RowUnreadable(_)
@@ -342,7 +375,11 @@ impl Evidence {
             | Self::QuietPastLifetime { .. }
             | Self::AllSessionsEnded { .. }
             | Self::NoSession { .. }
+            | Self::OpenSessions { .. }
+            | Self::VanishedSessions(_)
             | Self::StoreUnreadable { .. }
+            | Self::StoreSuspect { .. }
+            | Self::StoreUnproven { .. }
             | Self::LivenessUnclear { .. }
             | Self::ActivityUnreadable { .. }
             | Self::SessionOpen { .. } => "sessions",

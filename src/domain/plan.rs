@@ -36,7 +36,7 @@ pub enum Intent {
     ForceRemove(Targets),
     /// Mark these for eviction.
     Drain(Targets),
-    /// Remove those of these that are marked for eviction and whose last session has ended, or whose quarantine is over.
+    /// Remove those of these that are marked for eviction and whose sessions have all ended, or whose quarantine is over.
     Evict(Targets),
     /// Put these aside: stop gracefully, then rename.
     Quarantine(Targets),
@@ -62,13 +62,13 @@ pub struct Targets {
 pub struct Reconcile {
     /// Take running, paused and restarting orphans too.
     pub include_running_orphans: bool,
-    /// Mark outdated containers that are in use, so that they go when their last session ends.
+    /// Mark outdated containers that are in use, so that they go when all of their sessions have ended.
     pub drain: bool,
     /// Only this workspace.
     pub workspace: Option<String>,
     /// Only these containers.
     pub only: Option<HashSet<ContainerId>>,
-    /// The operator has seen the brake and names the exact number of orphans behind it.
+    /// The operator has seen the brake and names the exact number of containers behind it.
     pub override_brake: Option<usize>,
     /// Put aside what would be removed.
     pub quarantine: bool,
@@ -137,10 +137,12 @@ pub enum Reason {
     RunningOrphan(ContainerState),
     /// Made or started within the grace.
     TooNew(Evidence),
-    /// The mass-orphan brake holds for its system.
+    /// The brake holds for its system.
     Braked(Brake),
-    /// In use; it goes when the last session ends.
+    /// In use; it goes when all of its sessions have ended.
     InUseUntilDrained(Evidence),
+    /// It is to go, but open sessions still claim it.
+    WaitsFor(Evidence),
     /// The operator asked for it, and nobody lives in it.
     Asked,
     /// The operator asked for it, and named the number of live sessions it ends.
@@ -202,8 +204,6 @@ pub struct Item {
     pub started_at: Option<Timestamp>,
     /// Folders of the host that are mounted into it, and stay when it goes.
     pub binds: Vec<String>,
-    /// The config hash it was found outdated against, if it was.
-    pub expected_hash: Option<String>,
     /// What would be done.
     pub action: Action,
     /// Why.
@@ -280,10 +280,6 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
                 state: container.map(|container| container.state.clone()),
                 started_at: container.and_then(Container::started_at),
                 binds: container.map(binds_of).unwrap_or_default(),
-                expected_hash: verdict.evidence.iter().find_map(|reason| match reason {
-                    Evidence::ConfigOutdated { expected, .. } => Some(expected.clone()),
-                    _ => None,
-                }),
                 action,
                 reason,
             }
@@ -322,8 +318,8 @@ fn held_brakes(verdicts: &Verdicts, intent: &Intent) -> Vec<Brake> {
         Intent::Evict(_) => return verdicts.brakes.clone(),
         _ => return Vec::new(),
     };
-    let orphaned: usize = verdicts.brakes.iter().map(|brake| brake.orphaned).sum();
-    if reconcile.override_brake == Some(orphaned) { Vec::new() } else { verdicts.brakes.clone() }
+    let leaving: usize = verdicts.brakes.iter().map(|brake| brake.leaving).sum();
+    if reconcile.override_brake == Some(leaving) { Vec::new() } else { verdicts.brakes.clone() }
 }
 
 fn decide(
@@ -349,7 +345,7 @@ fn decide(
         }
         _ => {}
     }
-    let too_new = policy.too_new(container, now);
+    let too_new = verdict.too_new.as_deref().cloned();
     if verdict.is_in_use() {
         match (over_live_sessions(verdict, intent), too_new) {
             // He counted who is there, not who is about to come.
@@ -359,7 +355,7 @@ fn decide(
             (Some(decided), _) => return decided,
             (None, _) => {}
         }
-        return keep(match (verdict.status, verdict.evidence.get(1)) {
+        return keep(match (verdict.status, verdict.life.first()) {
             (Status::Draining, Some(life)) => Reason::InUseUntilDrained(life.clone()),
             _ => deciding(),
         });
@@ -387,6 +383,9 @@ fn decide(
             keep(Reason::InQuarantine(aside.unwrap_or_default()))
         }
         Intent::Evict(_) if verdict.status != Status::Draining && aside.is_none() => keep(deciding()),
+        Intent::Evict(_) | Intent::Reconcile(_) if verdict.waits_for.is_some() => {
+            keep(verdict.waits_for.as_deref().cloned().map_or_else(deciding, Reason::WaitsFor))
+        }
         Intent::Evict(_) => match brake_on(verdict, brakes) {
             Some(brake) => keep(Reason::Braked(brake)),
             None if running && auto_remove => keep(Reason::AutoRemove),
@@ -433,8 +432,7 @@ fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Rea
     if targets.even_if_live == Some(count) {
         return Some((action, Reason::AskedOverLiveSessions(count)));
     }
-    let evidence =
-        verdict.evidence.iter().find(|reason| matches!(reason, Evidence::LiveSession { .. }))?.clone();
+    let evidence = verdict.life.iter().find(|reason| matches!(reason, Evidence::LiveSession { .. }))?.clone();
     Some((Action::Keep, Reason::LiveSessions { count, evidence }))
 }
 
@@ -446,7 +444,8 @@ impl fmt::Display for Reason {
                 write!(f, "no session claims it, but it is {state}; --include-running-orphans takes it too")
             }
             Self::Braked(brake) => brake.fmt(f),
-            Self::InUseUntilDrained(evidence) => write!(f, "goes when its last session ends: {evidence}"),
+            Self::InUseUntilDrained(evidence) => write!(f, "goes when its sessions have ended: {evidence}"),
+            Self::WaitsFor(evidence) => write!(f, "goes when its sessions have ended: {evidence}"),
             Self::Asked => f.write_str("asked for"),
             Self::AskedOverLiveSessions(count) => {
                 write!(f, "asked for, although it ends {count} live {}", plural(*count, "session"))

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
+use super::awake::Clock;
 use super::container::Container;
 use super::evidence::Evidence;
 use super::profile::SystemName;
-use super::span::elapsed;
 
 /// What the operator decided: from the config file, the environment and the flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +18,13 @@ pub struct Policy {
     pub max_evidence_age: Duration,
     /// How long a container may be quiet when neither label nor profile says.
     pub default_lifetime: Duration,
+    /// How long a container that an open session claims may be quiet before it goes for a reason other than its own
+    /// lifetime: because it is draining, or because its configuration seems outdated.
+    pub open_lifetime: Duration,
+    /// How long a store that was never read before, and claims none of its system's containers, is doubted.
+    pub new_store_wait: Duration,
+    /// Whether the time that the host was off or asleep counts as silence: for hosts whose sessions live elsewhere.
+    pub count_downtime: bool,
     /// How long a graceful stop waits when the profile does not say.
     pub stop_grace: Duration,
     /// The current config hash of all systems, and of one in particular, as the operator gave it.
@@ -28,7 +33,7 @@ pub struct Policy {
     pub expected_hash_of: BTreeMap<SystemName, String>,
     /// Which installation is ours, on an engine that several share.
     pub instance: Option<String>,
-    /// The mass-orphan brake.
+    /// The brake.
     pub brake: BrakeRule,
     /// What is remembered and put aside.
     pub recovery: RecoveryRule,
@@ -55,12 +60,12 @@ impl Default for RecoveryRule {
     }
 }
 
-/// When a mass of orphans looks like a wrong database, mount or clock rather than like a mess.
+/// When so much of a system would go at once that a wrong database, mount or clock is more likely than a mess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrakeRule {
-    /// The brake never acts at this many orphans or fewer.
+    /// The brake never acts when this many containers or fewer would go.
     pub more_than: usize,
-    /// The brake acts when orphans are more than this share of a system's containers, in percent.
+    /// The brake acts when more than this share of a system's containers would go, in percent.
     pub percent: usize,
 }
 
@@ -70,6 +75,9 @@ impl Default for Policy {
             min_age: Duration::from_mins(1),
             max_evidence_age: Duration::from_secs(30),
             default_lifetime: Duration::from_hours(24),
+            open_lifetime: Duration::from_hours(24),
+            new_store_wait: Duration::from_mins(15),
+            count_downtime: false,
             stop_grace: Duration::from_secs(10),
             expected_hash: None,
             expected_hash_of: BTreeMap::new(),
@@ -88,17 +96,17 @@ impl Policy {
 
     /// Why a container is too new to be judged by the silence about it, if it is. The list does not tell when it was
     /// started; an inspect does.
-    pub fn too_new(&self, container: &Container, now: Timestamp) -> Option<Evidence> {
+    pub fn too_new(&self, container: &Container, clock: Clock<'_>) -> Option<Evidence> {
         let started_at = container.started_by_somebody_at().filter(|at| *at > container.created_at);
-        let age = elapsed(started_at.unwrap_or(container.created_at), now).unwrap_or_default();
+        let age = clock.quiet_since(started_at.unwrap_or(container.created_at)).unwrap_or_default();
         let (started, grace) = (started_at.is_some(), self.min_age);
         (age < grace).then_some(Evidence::TooNew { age, started, grace })
     }
 }
 
 impl BrakeRule {
-    /// Whether `orphaned` of `total` containers look like a mistake.
-    pub fn acts(&self, orphaned: usize, total: usize) -> bool {
-        orphaned > self.more_than && orphaned * 100 > total * self.percent
+    /// Whether `leaving` of `total` containers look like a mistake.
+    pub fn acts(&self, leaving: usize, total: usize) -> bool {
+        leaving > self.more_than && leaving * 100 > total * self.percent
     }
 }

@@ -244,6 +244,8 @@ pub struct Profile {
     pub links: Vec<Link>,
     /// Which sessions are live.
     pub live: LiveRule,
+    /// Whether the system ends sessions by deleting them from its store.
+    pub ends_by_deleting: bool,
 }
 
 /// What a profile makes of a container.

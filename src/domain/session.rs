@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::span::elapsed;
+use super::awake::Clock;
 
 /// A moment as a store recorded it. A value that cannot be read is kept apart from one that is not there:
 /// "I could not read it" must never count as "it never happened".
@@ -48,6 +48,8 @@ pub struct Session {
     pub ended_at: Moment,
     /// The store's own word on whether it is live, if it has one.
     pub declared_live: Option<bool>,
+    /// Its store no longer has it, and never said that it ended: it counts as open and quiet since it was last seen.
+    pub vanished: bool,
 }
 
 /// How a profile tells live sessions from others.
@@ -101,13 +103,16 @@ impl Session {
     /// Decides whether the session is live. A declared life wins over everything, however old its traces are;
     /// activity in the future (a clock that went back) counts as life, never as silence; and an end counts only
     /// if it is known to have come.
-    pub fn liveness(&self, rule: LiveRule, now: Timestamp) -> Liveness {
+    pub fn liveness(&self, rule: LiveRule, clock: Clock<'_>) -> Liveness {
+        if self.vanished {
+            return Liveness::Quiet;
+        }
         let last = self.last_trace();
-        let quiet = last.ok().and_then(|at| elapsed(at, now));
+        let quiet = last.ok().and_then(|at| clock.quiet_since(at));
         if self.declared_live == Some(true) {
             return Liveness::Live { quiet };
         }
-        if self.ended_at.known().is_some_and(|at| at <= now) {
+        if self.ended_at.known().is_some_and(|at| at <= clock.now) {
             return Liveness::Ended;
         }
         match (rule, last) {

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::awake::{Awake, Clock};
 use super::container::{Container, ContainerId, Joins, Namespace, Row};
+use super::continuity::StoreMemory;
 use super::labels::Labels;
+use super::policy::Policy;
 use super::profile::Profile;
 use super::recovery::Recalled;
 use super::session::Session;
@@ -37,11 +40,18 @@ pub struct Snapshot {
     pub recalled: Recalled,
     /// Why our own state cannot say which are marked.
     pub marks_fault: Option<String>,
+    /// When the host was off or asleep.
+    pub awake: Awake,
     /// By how much the wall clock was seen to jump lately. While this is set, silence proves nothing.
     pub clock_step: Option<Duration>,
 }
 
 impl Snapshot {
+    /// The clock that silence is measured with.
+    pub fn clock(&self, policy: &Policy, now: Timestamp) -> Clock<'_> {
+        if policy.count_downtime { Clock::wall(now) } else { Clock::new(now, &self.awake) }
+    }
+
     /// The session stores of all systems.
     pub fn stores(&self) -> impl Iterator<Item = &StoreFacts> {
         self.systems.iter().flat_map(|system| &system.stores)
@@ -305,9 +315,23 @@ pub struct StoreFacts {
     pub variant: Option<String>,
     /// What it said.
     pub sessions: Reading<Vec<Arc<Session>>>,
+    /// What is remembered of it.
+    pub memory: Arc<StoreMemory>,
 }
 
-/// A container that is to go when its last session ends.
+impl StoreFacts {
+    /// Adds the sessions that it no longer has, and never said to have ended.
+    pub fn add_vanished(&mut self) {
+        let mut vanished = self.memory.vanished().peekable();
+        if vanished.peek().is_some() {
+            let value = self.sessions.value.iter().cloned().chain(vanished).collect();
+            let Reading { at, fault, .. } = &self.sessions;
+            self.sessions = Reading { value: Arc::new(value), at: *at, fault: fault.clone() };
+        }
+    }
+}
+
+/// A container that is to go when every session that claims it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainMark {
     /// The run the mark was set on; a container that was started anew is no longer marked.

@@ -117,6 +117,14 @@ pub(super) fn parts(text: &str) -> Option<Vec<Part<'_>>> {
 }
 
 impl Template {
+    /// The only thing it consists of, as it is.
+    pub fn only_field(&self) -> Option<&Field> {
+        match self.pieces.as_slice() {
+            [Piece::Placeholder { field, as_label: false, .. }] => Some(field),
+            _ => None,
+        }
+    }
+
     /// Parses `text`. `known` lists the placeholders that may be used: a name, or a name followed by a dot,
     /// which stands for all names that start so (`label.` allows `{label.app}`).
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, BadTemplate> {

@@ -24,7 +24,7 @@ pub enum Status {
     Stale,
     /// No session claims it.
     Orphaned,
-    /// It goes when its last session ends.
+    /// It goes when every session that claims it has ended.
     Draining,
     /// A session needs a container that is gone.
     Lost,
@@ -117,6 +117,8 @@ pub struct Claims {
     pub live: usize,
     /// How many have ended.
     pub ended: usize,
+    /// How many of the others are no longer in their store, without having ended there.
+    pub vanished: usize,
     /// The newest sign of life of any of them.
     pub newest_moment: Option<Timestamp>,
     /// Live ones first, then the newest; at most [`Claims::LISTED`].
@@ -148,8 +150,13 @@ pub struct Verdict {
     /// A session of its workspace that may be live and does not find its container under the name it knows: it may be
     /// in this one, so bulk leaves it alone.
     pub sought_by: Option<String>,
-    /// How many commands run in it through exec.
-    pub running_execs: usize,
+    /// Everything that lives in it: sessions, commands, processes, and whoever shares it or watches over it. This is the one
+    /// place where that is decided.
+    pub life: Vec<Evidence>,
+    /// What a container that is to go waits for, though nothing lives in it.
+    pub waits_for: Option<Box<Evidence>>,
+    /// Why it is too new to be judged by the silence about it, if it is.
+    pub too_new: Option<Box<Evidence>>,
     /// Since when there has been no sign of use, if anything is known.
     pub quiet_since: Option<Timestamp>,
     /// Since when and how it is in quarantine, if it is.
@@ -159,10 +166,15 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether a session or a command lives in it, or somebody watches over it.
+    /// Whether anything lives in it.
     pub fn is_in_use(&self) -> bool {
-        let watched = |reason: &Evidence| matches!(reason, Evidence::CompanionRuns(_));
-        self.claims.live > 0 || self.running_execs > 0 || self.evidence.iter().any(watched)
+        !self.life.is_empty()
+    }
+
+    /// How many commands run in it through exec.
+    pub fn running_execs(&self) -> usize {
+        let inspection = self.subject.container().and_then(Container::inspection);
+        inspection.map_or(0, |inspection| inspection.running_execs)
     }
 }
 
@@ -227,7 +239,7 @@ pub struct Verdicts {
     pub lost: Vec<Lost>,
     /// Containers that are remembered and not here.
     pub gone: Vec<Gone>,
-    /// Systems whose containers nothing claims, although many exist: a wrong database rather than a mess.
+    /// Systems of which so much would go at once that a wrong database is more likely than a mess.
     pub brakes: Vec<Brake>,
 }
 
@@ -241,24 +253,24 @@ impl Verdicts {
     }
 }
 
-/// The mass-orphan brake, for one system.
+/// The brake on bulk removal, for one system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Brake {
     /// The system.
     pub system: SystemName,
-    /// How many of its containers no session claims.
-    pub orphaned: usize,
+    /// How many of its containers bulk could take, for whatever reason.
+    pub leaving: usize,
     /// How many it has.
     pub total: usize,
 }
 
 impl fmt::Display for Brake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { system, orphaned, total } = self;
+        let Self { system, leaving, total } = self;
         write!(
             f,
-            "{orphaned} of {total} {system} containers are claimed by no session; that looks like a wrong database, \
-             mount or clock, so bulk removal is blocked"
+            "{leaving} of {total} {system} containers would go at once; that looks like a wrong database, mount or clock, \
+             so bulk removal is blocked"
         )
     }
 }

@@ -13,6 +13,7 @@ use crate::domain::container::{Container, ContainerState, Row};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
 use crate::domain::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::verdict::Brake;
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
 use crate::engine::{EngineFault, EngineView};
 use crate::sessions::StoreSet;
@@ -108,6 +109,7 @@ impl Checker {
     pub(super) fn new(
         engine: EngineView,
         base: Snapshot,
+        brakes: Vec<Brake>,
         systems: Vec<WatchedSystem>,
         policy: Policy,
         intent: Intent,
@@ -125,7 +127,7 @@ impl Checker {
         });
         let sets = sets.collect();
         let facts = base.systems.iter().map(|system| system.stores.clone()).collect();
-        let planned = Arc::new(Surroundings::new(base));
+        let planned = Arc::new(Surroundings::new(base, brakes, &policy, Timestamp::now()));
         let around = Arc::clone(&planned);
         let stores = Mutex::new(FreshStores { sets: Some(sets), began: None, facts, around });
         let clocks = (Instant::now(), Timestamp::now());
@@ -172,7 +174,7 @@ impl Checker {
                 return Finding::Doubt(format!("the other containers could not be listed: {fault}"));
             }
         };
-        self.judge(item, planned, container, &around.with_host(paths, Some(neighbours)))
+        self.judge(planned, container, &around.with_host(paths, Some(neighbours)))
     }
 
     /// The other containers: one of them may watch over this one, or live in its namespaces. A list that began after the
@@ -227,24 +229,13 @@ impl Checker {
         }
     }
 
-    fn judge(
-        &self,
-        item: &Item,
-        planned: Action,
-        container: Arc<Container>,
-        around: &Surroundings,
-    ) -> Finding {
+    fn judge(&self, planned: Action, container: Arc<Container>, around: &Surroundings) -> Finding {
         let now = Timestamp::now();
         if let Some(step) = self.clock_step(now) {
             return Finding::Doubt(Evidence::ClockStepped(step).to_string());
         }
-        let mut policy = self.policy.clone();
-        if let (Some(system), Some(hash)) = (&item.system, &item.expected_hash) {
-            // Alone it would be the newest of its system, and current by that.
-            policy.expected_hash_of.insert(system.clone(), hash.clone());
-        }
-        let verdicts = around.classify_again(&container, &policy, now);
-        let plan = plan(&verdicts, &self.intent, &policy, now);
+        let verdicts = around.classify_again(&container, &self.policy, now);
+        let plan = plan(&verdicts, &self.intent, &self.policy, now);
         let (Some(verdict), Some(again)) = (verdicts.containers.first(), plan.items().first()) else {
             return Finding::Changed("no profile recognises it any more".to_owned());
         };
@@ -276,7 +267,7 @@ impl Checker {
         if stores.began.is_none_or(|began| began < asked) {
             self.waiting.gather(stores.began).await;
             let place = Place::of(&self.engine.endpoint().address).await;
-            stores.read(&self.planned, place, self.patience).await;
+            stores.read(&self.planned, place, &self.policy, self.patience).await;
         }
         Arc::clone(&stores.around)
     }
@@ -312,10 +303,10 @@ fn same_files(planned: &[StoreFacts], fresh: &[StoreFacts]) -> Vec<StoreFacts> {
 }
 
 impl FreshStores {
-    async fn read(&mut self, planned: &Arc<Surroundings>, place: Place, patience: Duration) {
+    async fn read(&mut self, planned: &Arc<Surroundings>, place: Place, policy: &Policy, patience: Duration) {
         self.began = Some(Instant::now());
         if let Some(mut sets) = self.sets.take() {
-            let (known, planned) = (self.facts.clone(), Arc::clone(planned));
+            let (known, planned, policy) = (self.facts.clone(), Arc::clone(planned), policy.clone());
             let read = tokio::task::spawn_blocking(move || {
                 let read = |(set, known): (&mut Option<StoreSet>, &Vec<StoreFacts>)| match set {
                     Some(set) => set.read_anew(),
@@ -323,7 +314,7 @@ impl FreshStores {
                 };
                 let mut facts: Vec<Vec<StoreFacts>> = sets.iter_mut().zip(&known).map(read).collect();
                 place.cast_doubt(facts.iter_mut().flatten());
-                let around = around(&planned, &facts);
+                let around = around(&planned, &facts, &policy);
                 (sets, facts, around)
             });
             if let Ok(Ok((sets, facts, around))) = tokio::time::timeout(patience, read).await {
@@ -332,17 +323,18 @@ impl FreshStores {
             }
         }
         self.facts = self.facts.iter().map(|facts| StoreSet::stuck(facts)).collect();
-        self.around = Arc::new(around(planned, &self.facts));
+        self.around = Arc::new(around(planned, &self.facts, policy));
     }
 }
 
 /// The systems as the plan knew them, with what their stores say now.
-fn around(planned: &Surroundings, facts: &[Vec<StoreFacts>]) -> Surroundings {
+fn around(planned: &Surroundings, facts: &[Vec<StoreFacts>], policy: &Policy) -> Surroundings {
     let with_facts = |(system, facts): (&SystemFacts, &Vec<StoreFacts>)| SystemFacts {
         stores: same_files(&system.stores, facts),
         ..system.clone()
     };
-    planned.with_systems(planned.snapshot().systems.iter().zip(facts).map(with_facts).collect())
+    let systems = planned.snapshot().systems.iter().zip(facts).map(with_facts).collect();
+    planned.with_systems(systems, policy, Timestamp::now())
 }
 
 /// The snapshot with only those in quarantine that bear the name they were put aside with: a line that is left over from an

@@ -332,7 +332,7 @@ impl Removal<'_> {
             marked_by: self.who.to_owned(),
         };
         self.journal.set_mark(self.host, self.mark(id, container, mark)).await?;
-        Ok(Ended::new(Ending::Drained, "it goes when its last session ends"))
+        Ok(Ended::new(Ending::Drained, "it goes when its sessions have ended"))
     }
 
     fn mark(&self, id: &ContainerId, container: &Container, mark: DrainMark) -> Mark {

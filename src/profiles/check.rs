@@ -39,6 +39,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
     let instance = instance
         .map(|template| checker.container_template("containers.instance", template, &captures))
         .transpose()?;
+    let ends_by_deleting = raw.sessions.as_ref().is_some_and(|sessions| sessions.ends_by_deleting);
     let (stores, links, live) = match &raw.sessions {
         None => (Vec::new(), Vec::new(), LiveRule::Declared),
         Some(sessions) => checker.sessions(sessions, &captures)?,
@@ -54,6 +55,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Profile, DocumentError> {
         return Err(document.error(home.store.span(), "containers.home", what, fix));
     }
     Ok(Profile {
+        ends_by_deleting,
         name,
         description: raw.description,
         recognition,

@@ -135,6 +135,8 @@ pub(super) struct RawSessions {
     pub(super) serves: Vec<Spanned<String>>,
     pub(super) paths: Option<Spanned<Vec<RawPath>>>,
     pub(super) live_within: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) ends_by_deleting: bool,
     pub(super) links: Spanned<Vec<RawLink>>,
     pub(super) queries: Option<Spanned<Vec<RawQuery>>>,
     pub(super) http: Option<RawHttp>,

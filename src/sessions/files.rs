@@ -130,6 +130,7 @@ impl FileStores {
         self.stores.entry(located.path.clone()).or_insert_with(|| Store {
             reader: SqliteReader::new(located.path.clone(), queries.clone(), limits),
             facts: StoreFacts {
+                memory: std::sync::Arc::default(),
                 rule,
                 path: located.path.display().to_string(),
                 exists: true,

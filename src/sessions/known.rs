@@ -39,6 +39,7 @@ mod tests {
 
     fn session(id: usize, title: &str) -> Session {
         Session {
+            vanished: false,
             id: id.to_string(),
             workspace: None,
             container: None,

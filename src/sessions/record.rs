@@ -46,6 +46,7 @@ impl Row<'_> {
             without_secrets(&title.chars().take(LONGEST_TITLE).collect::<String>()).into_owned()
         });
         Ok(Session {
+            vanished: false,
             id: self.id(mapping.id.as_ref())?,
             workspace: self.key("workspace", mapping.workspace.as_ref())?,
             container: self.key("container", mapping.container.as_ref())?,

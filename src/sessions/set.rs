@@ -189,6 +189,7 @@ pub(super) fn sentence(fault: &StoreFault) -> String {
 
 pub(super) fn faulty(rule: usize, path: &str, fault: &StoreFault) -> StoreFacts {
     StoreFacts {
+        memory: std::sync::Arc::default(),
         rule,
         path: path.to_owned(),
         exists: !matches!(fault, StoreFault::NoneFound),

@@ -313,6 +313,7 @@ fn read_rows(
         let id = key("id", value(id)?)?
             .ok_or_else(|| StoreFault::BadRow(format!("row {} has no id", sessions.len() + 1)))?;
         sessions.push(known.keep(Session {
+            vanished: false,
             workspace: key("workspace", value(workspace)?)?,
             container: key("container", value(container)?)?,
             title: shown_text(value(title)?),

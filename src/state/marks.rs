@@ -1,4 +1,4 @@
-//! Eviction marks: containers that are to go when their last session ends. They are kept here because labels cannot
+//! Eviction marks: containers that are to go when their sessions have ended. They are kept here because labels cannot
 //! be changed, and keyed by host, id and run, so that a container that was started anew is not evicted by an old mark.
 
 use std::collections::HashMap;

@@ -162,7 +162,7 @@ pub const TABLE: &[Entry] = table! {
     Stop "stop" ["S"] "stop" "Stop gracefully" Acting Destroys;
     Remove "remove" ["X"] "remove" "Stop gracefully, then remove" Acting Destroys;
     Reconcile "reconcile" ["R"] "reconcile" "Clean up everything that nobody needs" Acting Destroys;
-    Drain "drain" ["D"] "drain" "Mark for eviction: it goes when its last session ends" Acting Destroys;
+    Drain "drain" ["D"] "drain" "Mark for eviction: it goes when its sessions have ended" Acting Destroys;
     Recreate "recreate" ["C"] "recreate" "Bring back a container that is lost, or start it again" Acting Changes;
     Undo "undo" ["U"] "undo" "Take back what was removed or put aside: this one, or the last time" Acting Changes;
     Undrain "undrain" ["u"] "" "Take the mark for eviction away" Acting Changes;

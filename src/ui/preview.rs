@@ -13,7 +13,7 @@ use crate::domain::evidence::plural;
 use crate::domain::plan::{Action, Intent, Item, Plan, Reason, Reconcile};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::verdict::Subject;
-use crate::domain::{Container, ContainerId, Policy, Verdicts, plan};
+use crate::domain::{Container, ContainerId, Policy, Verdict, Verdicts, plan};
 
 /// How many containers are looked into for what their removal would lose.
 const MOST_WEIGHED: usize = 20;
@@ -243,7 +243,7 @@ impl Preview {
 
     /// How many containers the brakes that hold are about.
     pub fn behind_the_brake(&self) -> usize {
-        self.plan.brakes().iter().map(|brake| brake.orphaned).sum()
+        self.plan.brakes().iter().map(|brake| brake.leaving).sum()
     }
 
     /// What a removal loses and what it leaves, in sentences.
@@ -264,12 +264,14 @@ impl Preview {
         let mut sentences = Vec::new();
         let free = |item: &&Item| {
             let verdict = self.verdicts.containers.iter().find(|v| v.subject.id() == item.id.as_ref());
-            item.action == Action::Drain && verdict.is_some_and(|verdict| !verdict.is_in_use())
+            let is_free =
+                |verdict: &Verdict| !verdict.is_in_use() && verdict.claims.total == verdict.claims.ended;
+            item.action == Action::Drain && verdict.is_some_and(is_free)
         };
         let at_once = self.plan.items().iter().filter(free).count();
         if at_once > 0 {
             sentences.push(format!(
-                "removed as soon as it is drained, because nobody is live in it: {at_once} {}",
+                "removed as soon as it is drained, because no open session claims it: {at_once} {}",
                 plural(at_once, "container")
             ));
         }

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::aside;
+use super::attribute::sorted;
 use super::claims::names_present;
 use super::hash::{QuickSet, Seeded};
-use super::judge_all;
+use super::remember::{habits, take_up};
+use super::{Fleet, judge_all};
 use crate::domain::container::{Container, Row};
 use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, fill_from_session};
 use crate::domain::recovery::{Quarantine, Recalled};
 use crate::domain::snapshot::{Images, Neighbours, PathFact, Reading, Snapshot, StoreFacts, SystemFacts};
-use crate::domain::verdict::Verdicts;
+use crate::domain::verdict::{Brake, Verdicts};
 
 /// Everything but the containers that are judged again.
 #[derive(Debug)]
@@ -25,6 +27,10 @@ pub struct Surroundings {
     /// Every name and id on the engine, if they are known.
     names: Arc<Option<QuickSet<String>>>,
     systems: Arc<Vec<IndexedSystem>>,
+    /// What the other containers told about each system when the plan was made. The check must not decide on less.
+    fleets: Arc<Vec<Fleet>>,
+    /// The brakes that held then.
+    brakes: Arc<Vec<Brake>>,
     /// What is at the host paths that a verdict depends on.
     paths: HashMap<String, PathFact>,
     /// Which other containers there are.
@@ -48,14 +54,20 @@ struct SessionIndex {
 }
 
 impl Surroundings {
-    /// The names, images and marks of `snapshot`, and its sessions.
-    pub fn new(snapshot: Snapshot) -> Self {
+    /// The names, images and marks of `snapshot`, its sessions, and the brakes of the plan that was made on it.
+    pub fn new(snapshot: Snapshot, brakes: Vec<Brake>, policy: &Policy, now: Timestamp) -> Self {
         let snapshot = aside::with_old_names(&snapshot).unwrap_or(snapshot);
+        let mut attributed = sorted(&snapshot);
+        let candidates = snapshot.systems.iter().zip(&mut attributed.candidates);
+        let fleets =
+            candidates.map(|(system, candidates)| Fleet::of(&snapshot, system, candidates, policy, now));
+        let fleets = Arc::new(fleets.collect());
         let names = names_present(&snapshot.engine.value);
         let names = names.map(|names| names.into_iter().map(ToOwned::to_owned).collect());
         let systems = Arc::new(snapshot.systems.iter().cloned().map(IndexedSystem::new).collect());
         let (paths, neighbours) = (snapshot.paths.clone(), Arc::clone(&snapshot.neighbours));
-        Self { snapshot: Arc::new(snapshot), names: Arc::new(names), systems, paths, neighbours }
+        let (names, brakes) = (Arc::new(names), Arc::new(brakes));
+        Self { snapshot: Arc::new(snapshot), names, systems, fleets, brakes, paths, neighbours }
     }
 
     /// What they were made of.
@@ -63,13 +75,26 @@ impl Surroundings {
         &self.snapshot
     }
 
-    /// The same with what the stores say now.
+    /// The same with what the stores say now, held against what they said when the plan was made.
     #[must_use]
-    pub fn with_systems(&self, systems: Vec<SystemFacts>) -> Self {
+    pub fn with_systems(&self, mut systems: Vec<SystemFacts>, policy: &Policy, now: Timestamp) -> Self {
+        let clock = self.snapshot.clock(policy, now);
+        for (system, planned) in systems.iter_mut().zip(&self.snapshot.systems) {
+            for store in &mut system.stores {
+                let known = planned.stores.iter().find(|known| known.path == store.path);
+                let Some(known) = known.filter(|_| store.sessions.fault.is_none()) else { continue };
+                let habits = habits(&system.profile, store, policy);
+                let memory = known.memory.held_against(&store.sessions.value, habits, clock);
+                store.memory = Arc::clone(&known.memory);
+                take_up(store, memory);
+            }
+        }
         Self {
             snapshot: Arc::clone(&self.snapshot),
             names: Arc::clone(&self.names),
             systems: Arc::new(systems.into_iter().map(IndexedSystem::new).collect()),
+            fleets: Arc::clone(&self.fleets),
+            brakes: Arc::clone(&self.brakes),
             paths: self.paths.clone(),
             neighbours: Arc::clone(&self.neighbours),
         }
@@ -83,18 +108,21 @@ impl Surroundings {
             snapshot: Arc::clone(&self.snapshot),
             names: Arc::clone(&self.names),
             systems: Arc::clone(&self.systems),
+            fleets: Arc::clone(&self.fleets),
+            brakes: Arc::clone(&self.brakes),
             paths,
             neighbours: neighbours.unwrap_or_else(|| Arc::clone(&self.neighbours)),
         }
     }
 
-    /// Judges a container as it was just inspected. The other containers are not there, so nothing is found lost, and
-    /// what depends on them must be in the policy.
+    /// Judges a container as it was just inspected. The other containers are not there, so nothing is found lost; what
+    /// depends on them is as it was when the plan was made.
     pub fn classify_again(&self, container: &Arc<Container>, policy: &Policy, now: Timestamp) -> Verdicts {
         let (container, aside) = aside::with_old_name(container, &self.snapshot.recalled.quarantined);
-        let verdicts =
-            judge_all(&self.around(&container, aside, now), self.names.as_ref().as_ref(), policy, now);
-        Verdicts { lost: Vec::new(), ..verdicts }
+        let around = self.around(&container, aside, now);
+        let names = self.names.as_ref().as_ref();
+        let verdicts = judge_all(&around, names, Some(&self.fleets), policy, now);
+        Verdicts { lost: Vec::new(), brakes: self.brakes.to_vec(), ..verdicts }
     }
 
     /// The container, and of everything else what can concern it.
@@ -129,6 +157,7 @@ impl Surroundings {
                 made_again: all.recalled.made_again.clone(),
                 ..Recalled::default()
             },
+            awake: all.awake.clone(),
             clock_step: all.clock_step,
         }
     }

@@ -1,10 +1,10 @@
 //! Whose container is it? Labels can be forged, inherited from an image, or shared by two installations; every
 //! such doubt is found here, before anything else is asked.
 
-use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::installation::Installations;
 use crate::domain::container::{Container, ContainerId, Row, UnreadableRow};
 use crate::domain::evidence::Evidence;
 use crate::domain::labels::Labels;
@@ -12,7 +12,7 @@ use crate::domain::policy::Policy;
 use crate::domain::profile::{Match, Profile, Recognised, SystemName};
 use crate::domain::recovery::put_aside;
 use crate::domain::snapshot::{ImageFact, Images, Snapshot, SystemFacts};
-use crate::domain::template::{Field, Template};
+use crate::domain::template::Template;
 use crate::domain::verdict::{Status, Subject, Verdict};
 
 /// A container that exactly one profile recognises.
@@ -35,7 +35,8 @@ pub(super) struct Attributed<'a> {
 pub(super) fn attribute<'a>(snapshot: &'a Snapshot, policy: &Policy) -> Attributed<'a> {
     let mut attributed = sorted(snapshot);
     for (system, candidates) in snapshot.systems.iter().zip(&mut attributed.candidates) {
-        settle_instances(&system.profile, candidates, &snapshot.engine.value, policy);
+        let ours = Installations::of(system, candidates, &snapshot.engine.value, policy);
+        settle_installations(&system.profile, candidates, &ours);
     }
     attributed
 }
@@ -48,7 +49,7 @@ pub fn owned(snapshot: &Snapshot, policy: Option<&Policy>) -> HashSet<ContainerI
 }
 
 /// All rows by whose they are, whichever installation's.
-fn sorted(snapshot: &Snapshot) -> Attributed<'_> {
+pub(super) fn sorted(snapshot: &Snapshot) -> Attributed<'_> {
     let systems = &snapshot.systems;
     let rows = &snapshot.engine.value;
     let mut candidates: Vec<Vec<Candidate<'_>>> = systems.iter().map(|_| Vec::new()).collect();
@@ -145,41 +146,15 @@ fn inherited_instance(profile: &Profile, container: &Container, inherited: &Labe
     Some(format!("{key}={value}"))
 }
 
-/// Decides which installation is ours and casts doubt on everything that is not. A container that cannot be judged still
-/// shows that its installation is here; only a label that comes from an image shows nothing.
-fn settle_instances(profile: &Profile, candidates: &mut [Candidate<'_>], rows: &[Row], policy: &Policy) {
+/// Casts doubt on every container that may be another installation's.
+pub(super) fn settle_installations(
+    profile: &Profile,
+    candidates: &mut [Candidate<'_>],
+    ours: &Installations,
+) {
     let Some(template) = &profile.instance else { return };
-    let instances: Vec<Option<Cow<'_, str>>> =
-        candidates.iter().map(|candidate| candidate.recognised.fill(template)).collect();
-    let shown = candidates.iter().zip(&instances);
-    let shown = shown.filter(|(c, _)| !matches!(c.doubt.as_deref(), Some(Evidence::LabelsFromImage { .. })));
-    let mut present: BTreeSet<Cow<'_, str>> = shown.filter_map(|(_, instance)| instance.clone()).collect();
-    let unreadable = rows.iter().filter_map(|row| match row {
-        Row::Unreadable(row) => row.labels.as_ref().filter(|labels| profile.matches_labels(labels)),
-        Row::Container(_) => None,
-    });
-    present.extend(unreadable.filter_map(|labels| {
-        template.fill(|field| match field {
-            Field::Label(key) => labels.get(key),
-            _ => None,
-        })
-    }));
-    let ours = match (&policy.instance, present.len()) {
-        (Some(named), _) => Some(named.as_str()),
-        (None, 1) => present.first().map(Cow::as_ref),
-        (None, _) => None,
-    };
-    for (candidate, instance) in candidates.iter_mut().zip(instances) {
-        let doubt = match (ours, instance) {
-            (Some(ours), Some(instance)) if instance != ours => {
-                Some(Evidence::OtherInstance { instance: instance.into_owned(), ours: ours.to_owned() })
-            }
-            (Some(ours), None) => Some(Evidence::NoInstance { ours: ours.to_owned() }),
-            (None, _) if present.len() > 1 => {
-                Some(Evidence::SeveralInstances(present.iter().map(ToString::to_string).collect()))
-            }
-            _ => None,
-        };
+    for candidate in candidates {
+        let doubt = ours.doubt(candidate.recognised.fill(template).as_deref());
         candidate.doubt = candidate.doubt.take().or(doubt.map(Box::new));
     }
 }
@@ -214,9 +189,7 @@ fn aside_unrecorded(container: &Arc<Container>, systems: &[SystemFacts]) -> Opti
 
 /// The verdict on what no system can judge.
 fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verdict {
-    let inspection = subject.container().and_then(Container::inspection);
     Verdict {
-        running_execs: inspection.map_or(0, |inspection| inspection.running_execs),
         subject,
         system,
         workspace: None,
@@ -225,6 +198,9 @@ fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verd
         persistent: true,
         claims: Arc::default(),
         sought_by: None,
+        life: Vec::new(),
+        waits_for: None,
+        too_new: None,
         quiet_since: None,
         quarantine: None,
         evidence: vec![why],

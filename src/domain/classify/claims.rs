@@ -5,7 +5,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::{Ordering, Reverse};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 
 use super::attribute::Candidate;
 use super::hash::{QuickMap, QuickSet, Seeded};
+use crate::domain::awake::Clock;
 use crate::domain::container::Row;
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
@@ -75,11 +76,11 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
     candidates: &[Candidate<'_>],
     present: Option<&QuickSet<Name>>,
     policy: &Policy,
-    now: Timestamp,
+    clock: Clock<'_>,
 ) -> Joined {
     let profile = &system.profile;
     let keys = Keys::of(profile, candidates);
-    let usable = |store: &&StoreFacts| store.sessions.unusable(now, policy.max_evidence_age).is_none();
+    let usable = |store: &&StoreFacts| store.sessions.unusable(clock.now, policy.max_evidence_age).is_none();
     let stores: Vec<(usize, &StoreFacts)> =
         system.stores.iter().enumerate().filter(|(_, store)| usable(store)).collect();
 
@@ -92,7 +93,7 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
     for (place, store) in stores {
         let live = profile.live_rule(store.lifetime, policy.default_lifetime);
         for session in store.sessions.value.iter() {
-            let liveness = session.liveness(live, now);
+            let liveness = session.liveness(live, clock);
             let before = claims.len();
             let mut missing = None;
             for (link, groups) in profile.links.iter().zip(&keys.groups) {
@@ -117,7 +118,7 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
             if let (0, Some(key)) = (links, missing)
                 && present.is_some_and(|present| !present.contains(key.as_ref()))
             {
-                lost.push(lost_session(system, session, &liveness, key.into_owned(), now));
+                lost.push(lost_session(system, session, &liveness, key.into_owned(), clock.now));
             }
             if links > 0 && matches!(liveness, Liveness::Live { .. }) {
                 served.insert(session_key(session));
@@ -142,7 +143,7 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
 }
 
 /// The keys that containers have. Only these can form a group of sessions.
-struct Keys<'a> {
+pub(super) struct Keys<'a> {
     /// One table per link, from key to group.
     groups: Vec<QuickMap<Cow<'a, str>, usize>>,
     /// How many containers have the key of each group.
@@ -152,7 +153,7 @@ struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    fn of(profile: &Profile, candidates: &[Candidate<'a>]) -> Self {
+    pub(super) fn of(profile: &Profile, candidates: &[Candidate<'a>]) -> Self {
         let table = |link: &Link| {
             QuickMap::with_capacity_and_hasher(candidates.len() * link.container.len(), Seeded::default())
         };
@@ -180,6 +181,20 @@ impl<'a> Keys<'a> {
             of_candidate.finish();
         }
         Self { groups, containers, of_candidate }
+    }
+
+    /// Whether a session claims one of the containers.
+    pub(super) fn has_claim_of(
+        &self,
+        profile: &Profile,
+        session: &Session,
+        captures: &BTreeMap<String, String>,
+    ) -> bool {
+        profile.links.iter().zip(&self.groups).any(|(link, groups)| {
+            let fill = |template| fill_from_session(template, session, captures);
+            fill(&link.session)
+                .is_some_and(|key| link.unless.as_ref().and_then(fill).is_none() && groups.contains_key(&key))
+        })
     }
 }
 
@@ -284,6 +299,7 @@ struct Sum {
     total: usize,
     live: usize,
     ended: usize,
+    vanished: usize,
     newest: Option<Timestamp>,
     /// The places of their stores, which are few.
     stores: Vec<usize>,
@@ -353,6 +369,7 @@ impl Sums<'_> {
                     continue;
                 }
                 sum.total += 1;
+                sum.vanished += usize::from(judged.session.vanished);
                 sum.newest = sum.newest.max(judged.newest);
                 if let Err(place) = sum.stores.binary_search(&judged.place) {
                     sum.stores.insert(place, judged.place);
@@ -389,6 +406,7 @@ impl Sums<'_> {
             total: sum.total,
             live: sum.live,
             ended: sum.ended,
+            vanished: sum.vanished,
             newest_moment: sum.newest,
             listed: sum.listed.iter().map(|member| self.judged[*member].claim()).collect(),
         };

@@ -1,7 +1,6 @@
 //! What live sessions miss: containers that were here and are gone, containers that ended under them, and containers that
 //! were put aside. A session that has another container of its system misses nothing.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,6 +10,8 @@ use jiff::Timestamp;
 use super::attribute::Candidate;
 use super::claims::{Claimed, join, session_key};
 use super::hash::QuickSet;
+use super::installation::Installations;
+use crate::domain::awake::Clock;
 use crate::domain::container::{Container, ContainerState};
 use crate::domain::evidence::Evidence;
 use crate::domain::policy::Policy;
@@ -35,9 +36,11 @@ pub(super) fn find(
     verdicts: &[Verdict],
     lost: &mut Vec<Lost>,
     served: &HashSet<usize>,
+    ours: &Installations,
     policy: &Policy,
-    now: Timestamp,
+    clock: Clock<'_>,
 ) -> Vec<Gone> {
+    let now = clock.now;
     let profile = &system.profile;
     let heals = profile.recovery.heal;
     let mut remembered: Vec<&Arc<Remembered>> =
@@ -46,8 +49,8 @@ pub(super) fn find(
     remembered.sort_by_key(|gone| Reverse(gone.last_known()));
     let mut told = HashSet::new();
     let ghosts: Vec<Candidate<'_>> = remembered.iter().filter_map(|gone| ghost(system, gone)).collect();
-    let ghosts = of_our_installation(system, ghosts, verdicts, policy);
-    let joined = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, now);
+    let ghosts = of_our_installation(system, ghosts, ours);
+    let joined = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, clock);
     let mut all = Vec::with_capacity(remembered.len());
     for gone in remembered {
         let claimed = ghosts.iter().position(|ghost| ghost.container.id == gone.container.id);
@@ -92,26 +95,14 @@ fn ghost<'a>(system: &'a SystemFacts, gone: &'a Remembered) -> Option<Candidate<
     Some(Candidate { container: &gone.container, workspace: gone.workspace.clone(), doubt: None, recognised })
 }
 
-/// Those that belong to our installation: the one that was named, else the only one that shows itself here.
+/// Those that belong to our installation.
 fn of_our_installation<'a>(
     system: &SystemFacts,
     ghosts: Vec<Candidate<'a>>,
-    verdicts: &[Verdict],
-    policy: &Policy,
+    ours: &Installations,
 ) -> Vec<Candidate<'a>> {
     let Some(template) = &system.profile.instance else { return ghosts };
-    let mut shown: HashSet<String> = policy.instance.iter().cloned().collect();
-    if shown.is_empty() {
-        let here = verdicts.iter().filter_map(|verdict| verdict.subject.container());
-        shown.extend(here.filter_map(|container| match system.profile.recognise(container) {
-            Match::Ours(recognised) => recognised.fill(template).map(Cow::into_owned),
-            Match::Foreign | Match::Nameless => None,
-        }));
-    }
-    let is_ours = |ghost: &Candidate<'_>| {
-        let instance = ghost.recognised.fill(template);
-        shown.iter().all(|ours| instance.as_deref() == Some(ours))
-    };
+    let is_ours = |ghost: &Candidate<'_>| ours.doubt(ghost.recognised.fill(template).as_deref()).is_none();
     ghosts.into_iter().filter(is_ours).collect()
 }
 

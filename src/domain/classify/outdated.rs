@@ -13,6 +13,7 @@ use crate::domain::snapshot::{Images, TagFact};
 use super::attribute::Candidate;
 
 /// The hash that containers of one system are compared with.
+#[derive(Clone, Debug)]
 pub(super) enum CurrentConfig {
     /// The system has no hashes, or none of its containers carries one.
     None,
@@ -89,6 +90,28 @@ impl CurrentConfig {
             reasons.extend(image_moved(container, images));
         }
         reasons
+    }
+}
+
+/// What the reasons for which a container is outdated amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outdated {
+    /// It is current, or that cannot be told.
+    No,
+    /// It differs from the newest container, which may be the one that is wrong.
+    Guessed,
+    /// It is not what the operator, the profile or the image's tag names.
+    Named,
+}
+
+impl Outdated {
+    pub(super) fn by(reasons: &[Evidence]) -> Self {
+        let weight = |reason: &Evidence| match reason {
+            Evidence::ConfigUndecided => Self::No,
+            Evidence::ConfigOutdated { source: HashSource::Newest, .. } => Self::Guessed,
+            _ => Self::Named,
+        };
+        reasons.iter().map(weight).max().unwrap_or(Self::No)
     }
 }
 

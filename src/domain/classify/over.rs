@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-
 use super::attribute::Candidate;
+use crate::domain::awake::Clock;
 use crate::domain::evidence::Evidence;
 use crate::domain::profile::Over;
 use crate::domain::snapshot::PathFact;
-use crate::domain::span::elapsed;
 use crate::domain::verdict::Status;
 
 /// Orphaned where one of the signs shows; otherwise it may be in use, whatever it looks like.
@@ -18,7 +16,7 @@ pub(super) fn judge(
     paths: &HashMap<String, PathFact>,
     watch_ended: bool,
     unclaimed: Evidence,
-    now: Timestamp,
+    clock: Clock<'_>,
 ) -> (Status, Vec<Evidence>) {
     let container = candidate.container;
     let state = container.state.clone();
@@ -33,7 +31,7 @@ pub(super) fn judge(
         }
     }
     let since = container.created_at.max(container.started_at().unwrap_or(container.created_at));
-    let age = elapsed(since, now).unwrap_or_default();
+    let age = clock.quiet_since(since).unwrap_or_default();
     if let Some(limit) = over.max_age.filter(|limit| age > *limit) {
         signs.push(Evidence::TooOld { age, limit });
     }

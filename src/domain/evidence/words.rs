@@ -66,10 +66,43 @@ impl fmt::Display for Evidence {
             | Self::TooOld { .. }
             | Self::MayBeInUse { .. }
             | Self::TooNew { .. } => self.write_sign(f),
+            Self::OpenSessions { count, quiet, limit } => {
+                let has = if *count == 1 { "has" } else { "have" };
+                write!(
+                    f,
+                    "{count} {} of it {has} not ended; quiet for {}, kept until {}",
+                    plural(*count, "session"),
+                    Span(*quiet),
+                    Span(*limit)
+                )
+            }
+            Self::VanishedSessions(count) => {
+                let (is, its) = if *count == 1 { ("is", "its") } else { ("are", "their") };
+                write!(
+                    f,
+                    "{count} {} {is} no longer in the store and never ended: counted as open since {its} last look",
+                    plural(*count, "session")
+                )
+            }
             Self::DrainMarked { ago, by } => write!(f, "marked for eviction {} ago by {by}", Span(*ago)),
             Self::StoreUnreadable { path, fault } => {
                 write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
             }
+            Self::StoreSuspect { path, vanished, live, left } => {
+                let which = if *live { "open sessions, live ones among them," } else { "open sessions" };
+                write!(
+                    f,
+                    "the session store {path} no longer has {vanished} {which} that it had, and may be the wrong one; \
+                     doubted for {} more, or until `sandkeeper accept {path}`",
+                    Precise(*left)
+                )
+            }
+            Self::StoreUnproven { path, left } => write!(
+                f,
+                "the session store {path} is new here and claims none of these containers, so it may be the wrong one; \
+                 doubted for {} more, or until `sandkeeper accept {path}`",
+                Precise(*left)
+            ),
             Self::FactsTooOld { source, age } => write!(f, "the facts from {source} are {} away from now", Span(*age)),
             Self::EngineFailed(fault) => write!(f, "the engine did not answer: {fault}"),
             Self::ClockStepped(by) => write!(f, "the clock jumped by {}, so silence proves nothing for now", Span(*by)),
@@ -93,6 +126,7 @@ impl fmt::Display for Evidence {
             | Self::HomeUnclear
             | Self::SeveralInstances(_)
             | Self::OtherInstance { .. }
+            | Self::InstanceUnproven(_)
             | Self::NoInstance { .. } => self.write_owner(f),
             Self::LivenessUnclear { session, why } => {
                 write!(f, "whether session {} is live cannot be told: {why}", shortened(session))
@@ -211,6 +245,11 @@ impl Evidence {
             Self::OtherInstance { instance, ours } => {
                 write!(f, "belongs to instance {instance}; ours is {ours}")
             }
+            Self::InstanceUnproven(instance) => write!(
+                f,
+                "belongs to instance {instance}, and no session read here claims one of its containers by id; if it is \
+                 yours, name it with --instance {instance}"
+            ),
             Self::NoInstance { ours } => write!(f, "names no instance, while ours is {ours}"),
             _ => Ok(()),
         }

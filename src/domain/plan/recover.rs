@@ -68,7 +68,6 @@ fn item(gone: &Gone, intent: &Intent, now: Timestamp) -> Item {
         state: None,
         started_at: None,
         binds: binds_of(&remembered.container),
-        expected_hash: None,
         action,
         reason,
     }

@@ -180,7 +180,7 @@ pub(super) fn tell_since_last_look(model: &mut Model, effects: &mut Vec<Effect>)
     }
 }
 
-/// Containers that are marked for eviction and in which nobody lives any more go by themselves.
+/// Containers that are marked for eviction, and that nobody lives in or claims any more, go by themselves.
 fn evict(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>) {
     if model.ending || model.undraining || model.cannot_act().is_some() {
         return;
@@ -191,7 +191,7 @@ fn evict(model: &mut Model, observation: &Observation, effects: &mut Vec<Effect>
     model.evictions.retain(|id, _| marked.contains_key(id) || aside.contains_key(id));
     let free = observation.verdicts.containers.iter().filter(|verdict| {
         let over = verdict.quarantine.as_ref().is_some_and(|aside| aside.until <= now);
-        (verdict.status == Status::Draining || over) && !verdict.is_in_use()
+        (verdict.status == Status::Draining || over) && !verdict.is_in_use() && verdict.waits_for.is_none()
     });
     let ids: HashSet<ContainerId> = free
         .filter_map(|verdict| verdict.subject.id().cloned())

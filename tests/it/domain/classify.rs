@@ -149,7 +149,7 @@ fn a_config_hash_other_than_the_newest_containers_is_stale() {
     let facts = Facts::native()
         .container(sandbox("old").hash("h1").created_ago("3d"))
         .container(sandbox("new").hash("h2").created_ago("1d"))
-        .session(session("s1").uses("old"))
+        .session(session("s1").uses("old").ended_ago("5m"))
         .session(session("s2").uses("new"));
     facts.finds("old", Status::Stale).because("config h1 is not h2 (the newest container's)").outdated(true);
     facts.finds("new", Status::Idle).outdated(false);

@@ -87,7 +87,7 @@ fn a_session_in_its_own_container_protects_no_other_of_its_workspace() {
 }
 
 #[test]
-fn a_database_that_knows_none_of_the_containers_trips_the_brake_for_outdated_ones_too() {
+fn the_brake_counts_outdated_containers_whatever_else_the_database_knows() {
     let outdated = |facts: Facts| {
         (0..8).fold(facts, |facts, n| {
             facts.container(sandbox(&format!("box-{n}")).hash("old").created_ago("9d"))
@@ -98,7 +98,11 @@ fn a_database_that_knows_none_of_the_containers_trips_the_brake_for_outdated_one
     assert_eq!(foreign.verdicts().brakes.len(), 1);
     let known = outdated(Facts::native().container(sandbox("newest").hash("new").created_ago("1d")))
         .session(session("s1").uses("newest").live());
-    assert_eq!(known.verdicts().brakes, [], "one that knows a container of ours is ours");
+    assert_eq!(
+        known.verdicts().brakes.len(),
+        1,
+        "one session of ours does not make the newest config the right one"
+    );
 }
 
 /// Reads a Parachute database with these rows of (id, workspace, trust level) through the profile that ships.
@@ -154,7 +158,7 @@ fn the_brake_acts_when_most_of_a_system_has_no_session(
     #[case] acts: bool,
 ) {
     let facts = fleet(orphans, claimed);
-    let brake = Brake { system: SystemName::new("native"), orphaned: orphans, total: orphans + claimed };
+    let brake = Brake { system: SystemName::new("native"), leaving: orphans, total: orphans + claimed };
     assert_eq!(facts.verdicts().brakes, if acts { vec![brake] } else { Vec::new() });
 }
 
@@ -169,19 +173,20 @@ fn the_brake_does_not_act_for_a_system_without_a_store() {
 }
 
 #[test]
-fn outdated_containers_count_for_the_brake_only_if_the_store_is_empty() {
+fn containers_outdated_by_an_upgrade_count_for_the_brake() {
     let mut facts = Facts::native().container(sandbox("new").hash("h2").created_ago("1h"));
     for number in 0..8 {
         facts = facts.container(sandbox(&format!("old{number}")).hash("h1").created_ago("3d"));
     }
     let brakes = facts.verdicts().brakes;
-    assert_eq!(brakes.iter().map(|brake| brake.orphaned).collect::<Vec<_>>(), [9]);
+    assert_eq!(brakes.iter().map(|brake| brake.leaving).collect::<Vec<_>>(), [9]);
     let used = facts.session(session("s1").uses("new"));
     assert_eq!(used.verdicts().count(Status::Stale), 8);
+    let brakes = used.verdicts().brakes;
     assert_eq!(
-        used.verdicts().brakes,
-        [],
-        "an upgrade outdates many at once, and nothing is wrong with that"
+        brakes.iter().map(|brake| brake.leaving).collect::<Vec<_>>(),
+        [8],
+        "who has upgraded says so by naming the number"
     );
 }
 

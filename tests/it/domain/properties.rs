@@ -153,9 +153,7 @@ proptest! {
 
     #[test]
     fn a_container_judged_again_by_itself_gets_the_verdict_it_got_among_all(facts in story()) {
-        // What only the others tell, the operator says.
-        let facts = facts.policy(|policy| policy.expected_hash = Some("h1".to_owned()));
-        let around = Surroundings::new(facts.snapshot.clone());
+        let around = Surroundings::new(facts.snapshot.clone(), facts.verdicts().brakes, &facts.policy, facts.now);
         let verdicts = facts.verdicts().containers;
         for container in facts.containers() {
             let again = around.classify_again(container, &facts.policy, facts.now).containers;
@@ -357,6 +355,7 @@ fn session_row() -> impl Strategy<Value = SessionRow> {
     (workspace, uses, moment(), moment(), moment(), option::of(any::<bool>())).prop_map(
         |(workspace, uses, started_at, last_activity_at, ended_at, declared_live)| {
             SessionRow(Session {
+                vanished: false,
                 id: String::new(),
                 workspace: workspace.map(ToOwned::to_owned),
                 container: uses.map(name),

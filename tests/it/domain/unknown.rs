@@ -181,13 +181,6 @@ fn several_instances_without_a_name_for_ours_are_all_unknown() {
 }
 
 #[test]
-fn the_only_instance_on_the_engine_is_ours() {
-    let facts = Facts::native().container(sandbox("one").instance("blue")).container(sandbox("two"));
-    facts.finds("one", Status::Orphaned);
-    facts.finds("two", Status::Unknown).because("names no instance, while ours is blue");
-}
-
-#[test]
 fn with_ours_named_every_other_instance_is_unknown() {
     let facts = Facts::native()
         .policy(|policy| policy.instance = Some("blue".to_owned()))

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sandkeeper::domain::Policy;
 use sandkeeper::engine::{Address, Endpoint};
 use sandkeeper::watch::Observer;
 
@@ -23,7 +24,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn observer(paths: &[&Path]) -> Observer {
     let endpoints = paths.iter().map(|path| endpoint(path)).collect();
-    Observer::new(endpoints, Vec::new(), Duration::from_secs(4), std::env::temp_dir().join("no-such-state"))
+    let state = std::env::temp_dir().join("no-such-state");
+    Observer::new(endpoints, Vec::new(), Duration::from_secs(4), state, Policy::default())
 }
 
 fn engine_with(name: &str) -> ScriptedEngine {

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sandkeeper::domain::awake::Sleep;
 use sandkeeper::domain::container::{Row, UnreadableRow};
+use sandkeeper::domain::continuity::StoreMemory;
 use sandkeeper::domain::plan::Item;
 use sandkeeper::domain::snapshot::{
     DrainMark, ImageFact, Neighbours, Reading, StoreFacts, SystemFacts, TagFact,
@@ -23,7 +25,7 @@ use sandkeeper::domain::snapshot::{
 use sandkeeper::domain::span::parse_span;
 use sandkeeper::domain::{
     Container, ContainerId, Intent, Labels, Plan, Policy, Profile, Snapshot, Status, Verdict, Verdicts,
-    classify, plan,
+    classify, plan, remember,
 };
 
 use profiles::{native, parachute_like};
@@ -120,6 +122,7 @@ impl Facts {
             lifetime: None,
             variant: None,
             sessions: Reading::good(Vec::new(), NOW),
+            memory: Arc::new(StoreMemory::proven()),
         });
         self
     }
@@ -196,6 +199,46 @@ impl Facts {
     pub(crate) fn drain_of_run(mut self, name: &str, started_at: Option<Timestamp>) -> Self {
         let mark = DrainMark { started_at, marked_at: ago("5m"), marked_by: "olga".to_owned() };
         self.snapshot.drains.insert(id_of(name), mark);
+        self
+    }
+
+    /// The host was switched on so long ago.
+    pub(crate) fn booted_ago(mut self, text: &str) -> Self {
+        self.snapshot.awake.booted_at = Some(ago(text));
+        self
+    }
+
+    /// The host slept for this long, until so long ago.
+    pub(crate) fn slept(mut self, length: &str, until: &str) -> Self {
+        self.snapshot.awake.slept.push(Sleep { until: ago(until), length: span(length) });
+        self
+    }
+
+    /// What the next look finds, so much later: everything is read anew, and every store is held against what it said.
+    pub(crate) fn looked_at_again(mut self, later: &str) -> Self {
+        self.now += span(later);
+        self.snapshot.engine.at = Some(self.now);
+        for store in self.snapshot.systems.iter_mut().flat_map(|system| &mut system.stores) {
+            store.sessions.at = Some(self.now);
+        }
+        self.remembered()
+    }
+
+    /// The same, with what every store says held against what it said before.
+    pub(crate) fn remembered(mut self) -> Self {
+        remember(&mut self.snapshot, &self.policy, self.now);
+        self
+    }
+
+    /// The last store says something else now.
+    pub(crate) fn sessions(mut self, rows: Vec<SessionRow>) -> Self {
+        self.last_store().sessions.value = Arc::new(rows.into_iter().map(|row| Arc::new(row.0)).collect());
+        self
+    }
+
+    /// Nothing is known of the last store from before.
+    pub(crate) fn unknown_store(mut self) -> Self {
+        self.last_store().memory = Arc::default();
         self
     }
 

@@ -87,6 +87,7 @@ fn profile(name: &str) -> Profile {
         folders: None,
         companions: Vec::new(),
         at_rest: Vec::new(),
+        ends_by_deleting: false,
         over: None,
         config_hash: None,
         image_drift: true,

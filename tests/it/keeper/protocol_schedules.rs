@@ -301,7 +301,12 @@ impl Bench {
         engine.on("GET", "/containers/*/top", Behaviour::json(&top_of("sleep 1000")));
         engine.on("GET", "/containers/json", Behaviour::json(&list));
         engine.on("GET", "/containers/*/json/recorded", Behaviour::error(500, "not asked here"));
-        let policy = Policy { expected_hash: Some("new".to_owned()), ..Policy::default() };
+        let policy = Policy {
+            expected_hash: Some("new".to_owned()),
+            new_store_wait: Duration::ZERO,
+            count_downtime: true,
+            ..Policy::default()
+        };
         Self { engine, world, folder, policy }
     }
 
@@ -329,7 +334,8 @@ impl Bench {
 
     async fn look(&self) -> Snapshot {
         let timeout = Duration::from_mins(1);
-        Observer::new(vec![self.endpoint()], self.systems(), timeout, self.state()).observe().await
+        let policy = self.policy.clone();
+        Observer::new(vec![self.endpoint()], self.systems(), timeout, self.state(), policy).observe().await
     }
 
     /// Plans as of `planned_at` and carries it out now.

@@ -54,7 +54,7 @@ fn a_drained_container_keeps_new_sessions_out_and_goes_with_its_last_session(eng
     host.sandkeeper(["may-start", "atlas"]).run().expect_exit(0).expect_stdout("may start");
 
     let marked = host.reconcile(&["--drain"]).expect_exit(0);
-    host.expect_result(&marked, "atlas", "drained", "when its last session ends");
+    host.expect_result(&marked, "atlas", "drained", "when its sessions have ended");
     host.expect_result(&marked, "borealis", "kept", "is live");
     host.sandkeeper(["may-start", "atlas"]).run().expect_exit(5).expect_stdout("draining");
     let answer = host.sandkeeper(["may-start", "atlas", "--json"]).run().expect_exit(5).json();
@@ -62,7 +62,7 @@ fn a_drained_container_keeps_new_sessions_out_and_goes_with_its_last_session(eng
     host.sandkeeper(["may-start", "borealis"]).run().expect_exit(0);
 
     let waiting = host.reconcile(&[]).expect_exit(0);
-    host.expect_result(&waiting, "atlas", "kept", "goes when its last session ends");
+    host.expect_result(&waiting, "atlas", "kept", "goes when its sessions have ended");
     assert_eq!(engine.state(&id).as_deref(), Some("running"));
 
     host.store.end("in atlas");

@@ -246,6 +246,9 @@ impl Program<'_> {
             .env("XDG_RUNTIME_DIR", home.runtime())
             // On a busy machine an answer that comes late is still a good one.
             .env("SANDKEEPER_TIMEOUT", "2m")
+            // Stories are older than the machine they are told on is up, and begin with a home that remembers nothing.
+            .env("SANDKEEPER_COUNT_DOWNTIME", "1")
+            .env("SANDKEEPER_NEW_STORE_WAIT", "0s")
             .current_dir(home.path())
             .stdin(self.input.as_ref().map_or_else(Stdio::null, |file| fs::File::open(file).unwrap().into()))
             .stdout(Stdio::piped())

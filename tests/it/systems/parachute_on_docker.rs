@@ -209,7 +209,7 @@ fn an_outdated_container_with_a_live_session_is_kept_then_drained_and_one_withou
     store.session("c1").workspace("current").accessed_ago(3600).insert();
 
     let finished = host.reconcile(&["--drain"]).expect_exit(0);
-    expect_result(&finished, "parachute-ws-busy", "drained", "it goes when its last session ends");
+    expect_result(&finished, "parachute-ws-busy", "drained", "it goes when its sessions have ended");
     expect_result(&finished, "parachute-ws-free", "removed", &format!("config {OLD} is not {NEW}"));
     expect_result(&finished, "parachute-ws-current", "kept", "");
     assert!(host.exists(&busy) && !host.exists(&free) && host.exists(&current));
@@ -254,7 +254,7 @@ fn todays_environments_are_kept_drained_and_removed_by_what_parachute_itself_say
     parachute.mood(Mood::Good);
 
     let finished = host.reconcile(&[&db[..], &["--drain"]].concat()).expect_exit(0);
-    expect_result(&finished, "parachute-env-busy", "drained", "it goes when its last session ends");
+    expect_result(&finished, "parachute-env-busy", "drained", "it goes when its sessions have ended");
     expect_result(&finished, "parachute-env-free", "removed", "config");
     assert!(host.exists(&busy) && !host.exists(&free) && host.exists(&current));
 

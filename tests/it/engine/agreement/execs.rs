@@ -60,7 +60,7 @@ pub(crate) fn a_command_needs_a_container_that_runs(arena: &Arena) {
     refused(&arena.create("made", "sleep 100"), "is not running");
     refused(&arena.exited("ended", 0), "is not running");
     let paused = arena.running("paused", "sleep 100");
-    arena.expect(204, &paused, "pause");
+    arena.pause(&paused);
     refused(&paused, "is paused, unpause the container before exec");
 }
 

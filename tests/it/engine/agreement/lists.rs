@@ -14,7 +14,7 @@ pub(crate) fn a_list_shows_what_runs_or_everything(arena: &Arena) {
     arena.exited("ended", 0);
     arena.running("runs", "sleep 100");
     let paused = arena.running("paused", "sleep 100");
-    arena.expect(204, &paused, "pause");
+    arena.pause(&paused);
     assert_eq!(arena.names("", &json!({})), ["paused", "runs"]);
     assert_eq!(arena.names("all=0", &json!({})), ["paused", "runs"]);
     for all in ["all=1", "all=true", "all=x"] {
