@@ -22,6 +22,7 @@ pub mod verdict;
 pub mod workspace;
 
 pub use awake::{Awake, Clock};
+pub(crate) use classify::processes;
 pub use classify::{Surroundings, classify, owned, remember};
 pub use container::{Container, ContainerId, ContainerState};
 pub use evidence::Evidence;

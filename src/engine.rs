@@ -18,3 +18,4 @@ pub use control::{EngineControl, RemoveOutcome, StopOutcome};
 pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve, usual_places};
 pub use fault::EngineFault;
 pub use view::{Change, ChangeKind, EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};
+pub(crate) use view::{DOCKER_COLUMNS, PODMAN_COLUMNS};

@@ -30,7 +30,7 @@ use crate::sessions::StoreSet;
 use cadence::Backoff;
 pub use engine::EngineFacts;
 use engine::EngineWatcher;
-pub(crate) use engine::inspect;
+pub(crate) use engine::{ask_joins, inspect};
 use marks::MarkReader;
 use memory::Memory;
 use recall::Recall;

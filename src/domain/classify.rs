@@ -12,8 +12,10 @@ mod hash;
 mod home;
 mod installation;
 mod missing;
+mod namespaces;
 mod outdated;
 mod over;
+pub(crate) mod processes;
 mod remember;
 
 use std::borrow::{Borrow, Cow};
@@ -263,10 +265,8 @@ impl Judge<'_> {
         if running_execs > 0 {
             life.push(Evidence::RunningExec(running_execs));
         }
-        if let Ok(at_work @ [first, ..]) = self.system.profile.at_work(container).as_deref() {
-            let program = first.split_whitespace().next().unwrap_or_default().to_owned();
-            life.push(Evidence::AtWork { count: at_work.len(), program });
-        }
+        life.extend(processes::life(&self.system.profile, container));
+        life.extend(namespaces::shared_by(container, self.neighbours));
         life.extend(self.running_companion(candidate));
         life
     }
@@ -370,12 +370,13 @@ impl Judge<'_> {
             None if claimed.claims.total == 0 => self.unclaimed(candidate),
             None => self.claimed_but_quiet(candidate, claimed),
         };
-        match self.system.profile.at_work(container) {
-            Err(why) if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) => {
-                unknown(Evidence::ProcessesUnreadable(why.to_owned()))
+        if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) {
+            let doubt = processes::doubt(&self.system.profile, container);
+            if let Some(doubt) = doubt.or_else(|| namespaces::doubt(container, self.neighbours)) {
+                return unknown(doubt);
             }
-            _ => (status, evidence),
         }
+        (status, evidence)
     }
 
     /// Why the stores that could claim it cannot say that nobody needs it.

@@ -1,5 +1,7 @@
 //! Containers: facts from the engine, never from a name alone.
 
+mod process;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::labels::Labels;
+pub use process::{HealthCheck, Process, ProcessList, Processes, program_of};
 
 /// The identity of a container: the full 64-hex id. Names and short ids are never identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +99,11 @@ impl ContainerState {
     pub fn holds_processes(&self) -> bool {
         matches!(self, Self::Running | Self::Paused | Self::Restarting)
     }
+
+    /// Whether an engine can list its processes. Between two runs there are none.
+    pub fn shows_processes(&self) -> bool {
+        matches!(self, Self::Running | Self::Paused)
+    }
 }
 
 impl fmt::Display for ContainerState {
@@ -142,20 +150,49 @@ pub struct Inspection {
     pub tmpfs: Vec<String>,
     /// Whether its last run ended for want of memory.
     pub out_of_memory: bool,
-    /// What runs in it, where a profile wants to know.
+    /// Its first process, as the engine's host counts.
+    pub first_pid: Option<u32>,
+    /// Whether it has a terminal, and an input on which somebody may type.
+    pub terminal: bool,
+    /// How the engine looks whether it is well.
+    pub health_check: Option<HealthCheck>,
+    /// The processes of health checks that run right now, for whoever lists them all; counted like the first.
+    pub checking: Vec<u32>,
+    /// What runs in it.
     pub processes: Processes,
 }
 
-/// The processes of a container.
+/// A namespace that containers can have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Namespace {
+    /// Interfaces and ports.
+    Network,
+    /// Processes.
+    Pid,
+    /// Shared memory.
+    Ipc,
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Network => "network",
+            Self::Pid => "pid",
+            Self::Ipc => "ipc",
+        })
+    }
+}
+
+/// In whose namespaces a container lives. That is settled when it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum Processes {
+pub enum Joins {
     /// Nobody asked.
     #[default]
     NotAsked,
-    /// Their command lines; those that have ended and wait to be noticed are left out.
-    Listed(Vec<String>),
+    /// Each with the id or name of the container it belongs to; nearly always there is none.
+    Known(Vec<(Namespace, String)>),
     /// The engine did not say.
-    Failed(String),
+    Failed,
 }
 
 /// Whether and how the inspect of a container went.
@@ -189,6 +226,8 @@ pub struct Container {
     pub created_at: Timestamp,
     /// What is mounted into it.
     pub mounts: Arc<[Mount]>,
+    /// In whose namespaces it lives.
+    pub joins: Joins,
     /// What the inspect added.
     pub inspected: Inspected,
 }

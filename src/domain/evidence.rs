@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use words::plural;
 
-use super::container::ContainerState;
+use super::container::{ContainerState, Namespace};
 use super::profile::SystemName;
 use super::verdict::WayBack;
 
@@ -37,8 +37,28 @@ pub enum Evidence {
         /// The name of one of them; its arguments may be secret.
         program: String,
     },
+    /// Something runs in it that may be somebody's work, or the container's own.
+    MayBeWork {
+        /// How many processes.
+        count: usize,
+        /// The name of one of them.
+        program: String,
+        /// Whether it looks like what a command has left behind; else it began long after the container.
+        stray: bool,
+    },
+    /// Its first process is a shell on a terminal.
+    ShellOnTerminal(String),
     /// What runs in it cannot be told.
     ProcessesUnreadable(String),
+    /// A container that runs lives in one of its namespaces.
+    NamespaceShared {
+        /// Which.
+        namespace: Namespace,
+        /// The container's name.
+        by: String,
+    },
+    /// A container that runs could not be asked whether it lives in one of its namespaces.
+    NeighbourUnreadable(String),
     /// Another container runs, as it does only while what this one belongs to is at work.
     CompanionRuns(String),
     /// Sessions claim it, none of them live.
@@ -334,6 +354,7 @@ impl Evidence {
                 | Self::RowUnreadable(_)
                 | Self::InspectFailed(_)
                 | Self::ProcessesUnreadable(_)
+                | Self::NeighbourUnreadable(_)
                 | Self::ImageUnverifiable { .. }
                 | Self::LivenessUnclear { .. }
                 | Self::ActivityUnreadable { .. }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 use serde::{Serialize, Serializer};
 
-use super::container::{Container, ContainerState, Processes};
+use super::container::{Container, ContainerState};
 use super::labels::Labels;
 use super::session::{LiveRule, Session};
 use super::span::parse_span;
@@ -225,8 +225,8 @@ pub struct Profile {
     pub folders: Option<Template>,
     /// Names of containers, as templates: while one of them runs, so does whatever this one belongs to.
     pub companions: Vec<Template>,
-    /// Anchored patterns of the command lines that run in a container at rest. Whatever else runs in it is somebody's work,
-    /// though neither a session nor a command of the engine shows it; without patterns nobody looks.
+    /// Anchored patterns of the command lines that run in a container at rest, beyond what is known to wait. If its first
+    /// process is one of these, whatever else runs in it is somebody's work.
     pub at_rest: Vec<Regex>,
     /// What shows that an unclaimed container is over; without it being unclaimed is enough.
     pub over: Option<Over>,
@@ -343,24 +343,9 @@ impl Profile {
         }
     }
 
-    /// Whether what runs in this container must be known.
-    pub fn wants_processes(&self, container: &Container) -> bool {
-        !self.at_rest.is_empty() && container.state.holds_processes()
-    }
-
-    /// What runs in a container beyond what runs in it at rest; the error says why that cannot be told.
-    pub fn at_work<'a>(&self, container: &'a Container) -> Result<Vec<&'a str>, &'a str> {
-        if !self.wants_processes(container) {
-            return Ok(Vec::new());
-        }
-        match container.inspection().map(|inspection| &inspection.processes) {
-            Some(Processes::Listed(all)) => {
-                let rests = |command: &str| self.at_rest.iter().any(|pattern| pattern.is_match(command));
-                Ok(all.iter().map(String::as_str).filter(|command| !rests(command)).collect())
-            }
-            Some(Processes::Failed(why)) => Err(why),
-            Some(Processes::NotAsked) | None => Err("the engine was not asked"),
-        }
+    /// Whether the profile names this command line as one that runs in a container at rest.
+    pub fn rests(&self, command: &str) -> bool {
+        self.at_rest.iter().any(|pattern| pattern.is_match(command))
     }
 
     /// Which sessions of a store are live, given what its configuration says about the lifetime of containers.

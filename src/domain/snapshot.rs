@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::awake::{Awake, Clock};
-use super::container::{Container, ContainerId, Row};
+use super::container::{Container, ContainerId, Joins, Namespace, Row};
 use super::continuity::StoreMemory;
 use super::labels::Labels;
 use super::policy::Policy;
@@ -63,6 +63,10 @@ impl Snapshot {
 pub struct Neighbours {
     /// Sorted by name.
     containers: Vec<Arc<Container>>,
+    /// The namespaces that those that run have from others, by whose they are, each with the name of who has it.
+    shared: Vec<(String, Namespace, String)>,
+    /// Those that run and could not be asked in whose namespaces they do.
+    unread: Vec<Arc<Container>>,
     /// Whether there is one of which that cannot be told.
     pub incomplete: bool,
 }
@@ -96,8 +100,35 @@ impl Neighbours {
         self.sorted()
     }
 
+    /// Who runs in a namespace of this container.
+    pub fn lives_in(&self, container: &Container) -> Option<(Namespace, &str)> {
+        let keys = [container.id.as_str(), container.id.short(), &container.name];
+        keys.into_iter().find_map(|key| {
+            let start = self.shared.partition_point(|(of, ..)| of.as_str() < key);
+            let (_, namespace, by) = self.shared.get(start).filter(|(of, ..)| of == key)?;
+            Some((*namespace, by.as_str()))
+        })
+    }
+
+    /// One that runs, other than this, of which nobody knows in whose namespaces it does.
+    pub fn unread_besides(&self, container: &Container) -> Option<&str> {
+        self.unread.iter().find(|other| other.id != container.id).map(|other| other.name.as_str())
+    }
+
     fn sorted(mut self) -> Self {
         self.containers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let running = self.containers.iter().filter(|container| container.state.holds_processes());
+        self.unread = running.clone().filter(|container| container.joins == Joins::Failed).cloned().collect();
+        self.shared = running
+            .filter_map(|container| match &container.joins {
+                Joins::Known(joins) => {
+                    Some(joins.iter().map(|(namespace, of)| (of.clone(), *namespace, container.name.clone())))
+                }
+                Joins::NotAsked | Joins::Failed => None,
+            })
+            .flatten()
+            .collect();
+        self.shared.sort_unstable();
         self
     }
 }

@@ -2,6 +2,7 @@
 //! read is a fault and never an empty list.
 
 mod list;
+mod top;
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,11 @@ use serde::Deserialize;
 use super::fault::EngineFault;
 use crate::domain::Labels;
 use crate::domain::container::{
-    Container, ContainerId, ContainerState, Inspected, Inspection, Mount, Processes,
+    Container, ContainerId, ContainerState, HealthCheck, Inspected, Inspection, Joins, Mount, Namespace,
+    Processes,
 };
 pub(crate) use list::{ListReader, row};
+pub(in crate::engine) use top::{Known, top};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -33,31 +36,6 @@ impl From<RawMount> for Mount {
         let source = if raw.source.is_empty() { raw.name } else { raw.source };
         Self { kind: raw.kind, source, target: raw.destination }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Top {
-    titles: Vec<String>,
-    processes: Option<Vec<Vec<String>>>,
-}
-
-/// Reads the command lines out of `GET /containers/{id}/top`. What has ended and waits to be noticed runs no more.
-pub(super) fn top(body: &[u8]) -> Result<Vec<String>, EngineFault> {
-    let top: Top = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    let strange = || EngineFault::Unintelligible("the processes are not in columns".to_owned());
-    let column = |names: &[&str]| top.titles.iter().position(|title| names.contains(&title.as_str()));
-    let (command, state) = (column(&["CMD", "COMMAND"]).ok_or_else(strange)?, column(&["S", "STATE"]));
-    let mut commands = Vec::new();
-    for mut process in top.processes.unwrap_or_default() {
-        if process.len() != top.titles.len() {
-            return Err(strange());
-        }
-        if state.is_none_or(|state| !process[state].starts_with('Z')) {
-            commands.push(process.swap_remove(command));
-        }
-    }
-    Ok(commands)
 }
 
 fn unintelligible(error: &serde_json::Error, body: &[u8]) -> EngineFault {
@@ -99,6 +77,7 @@ struct RawState {
     #[serde(default)]
     finished_at: String,
     exit_code: Option<i64>,
+    pid: Option<i64>,
     #[serde(rename = "OOMKilled", default)]
     out_of_memory: bool,
 }
@@ -109,6 +88,15 @@ struct RawConfig {
     #[serde(default)]
     image: String,
     labels: Option<Labels>,
+    tty: Option<bool>,
+    open_stdin: Option<bool>,
+    healthcheck: Option<RawHealthCheck>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawHealthCheck {
+    test: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +105,38 @@ struct RawHostConfig {
     #[serde(default)]
     auto_remove: bool,
     tmpfs: Option<BTreeMap<String, String>>,
+    network_mode: Option<String>,
+    pid_mode: Option<String>,
+    ipc_mode: Option<String>,
+}
+
+impl RawHostConfig {
+    /// In whose namespaces the container lives.
+    fn joins(&self) -> Vec<(Namespace, String)> {
+        let modes = [
+            (Namespace::Network, &self.network_mode),
+            (Namespace::Pid, &self.pid_mode),
+            (Namespace::Ipc, &self.ipc_mode),
+        ];
+        let whose = |mode: &Option<String>| {
+            let whose = mode.as_deref()?.strip_prefix("container:")?;
+            Some(whose.strip_prefix('/').unwrap_or(whose).to_owned())
+        };
+        modes.into_iter().filter_map(|(namespace, mode)| Some((namespace, whose(mode)?))).collect()
+    }
+}
+
+/// Reads in whose namespaces a container lives out of `GET /containers/{id}/json`; `None` for one that has another id.
+pub(super) fn joins(body: &[u8], id: &ContainerId) -> Result<Option<Joins>, EngineFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Raw {
+        id: String,
+        host_config: Option<RawHostConfig>,
+    }
+    let raw: Raw = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
+    let joins = raw.host_config.map(|host| host.joins()).unwrap_or_default();
+    Ok((raw.id == id.as_str()).then_some(Joins::Known(joins)))
 }
 
 /// An inspected container and the exec instances the engine knows of, running or not.
@@ -135,6 +155,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         .created
         .parse()
         .map_err(|_| EngineFault::Unintelligible(format!("`{}` is not a time of creation", raw.created)))?;
+    let joins = Joins::Known(raw.host_config.as_ref().map(RawHostConfig::joins).unwrap_or_default());
     let inspection = Inspection {
         image_reference: raw.config.image.clone(),
         started_at: moment(&raw.state.started_at)?,
@@ -145,7 +166,11 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         auto_remove: raw.host_config.as_ref().is_some_and(|host| host.auto_remove),
         // Both engines count from zero again when somebody starts it.
         restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
+        first_pid: raw.state.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0),
+        terminal: raw.config.tty == Some(true) && raw.config.open_stdin == Some(true),
+        health_check: raw.config.healthcheck.and_then(|check| HealthCheck::of(&check.test?)),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
+        checking: Vec::new(),
         processes: Processes::NotAsked,
     };
     let container = Container {
@@ -157,6 +182,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         state: ContainerState::parse(&raw.state.status),
         created_at,
         mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
+        joins,
         inspected: Inspected::NotNeeded,
     };
     Ok(DecodedInspect { container, inspection, exec_ids: raw.exec_ids.unwrap_or_default() })
@@ -172,15 +198,40 @@ fn moment(text: &str) -> Result<Option<Timestamp>, EngineFault> {
     Ok((moment > Timestamp::UNIX_EPOCH).then_some(moment))
 }
 
-/// Reads `GET /exec/{id}/json`: whether the command runs.
-pub(super) fn exec_runs(body: &[u8]) -> Result<bool, EngineFault> {
+/// A command that was put into a container.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exec {
+    pub(super) runs: bool,
+    /// Its process, as the engine's host counts.
+    pub(super) pid: Option<u32>,
+    /// Its command line; empty where the engine does not tell.
+    pub(super) command: String,
+}
+
+/// Reads `GET /exec/{id}/json`.
+pub(super) fn exec(body: &[u8]) -> Result<Exec, EngineFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct RawExec {
         running: bool,
+        pid: Option<i64>,
+        process_config: Option<RawProcess>,
+    }
+    #[derive(Deserialize)]
+    struct RawProcess {
+        #[serde(default)]
+        entrypoint: String,
+        arguments: Option<Vec<String>>,
     }
     let raw: RawExec = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    Ok(raw.running)
+    let command = raw
+        .process_config
+        .map(|process| [vec![process.entrypoint], process.arguments.unwrap_or_default()].concat().join(" "));
+    Ok(Exec {
+        runs: raw.running,
+        pid: raw.pid.and_then(|pid| u32::try_from(pid).ok()),
+        command: command.unwrap_or_default(),
+    })
 }
 
 /// Reads `GET /images/{reference}/json`: the id, and the labels that containers inherit.

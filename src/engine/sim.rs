@@ -9,6 +9,7 @@ mod event;
 mod fault;
 mod filters;
 mod json;
+mod processes;
 mod program;
 mod request;
 mod routes;

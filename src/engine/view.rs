@@ -3,11 +3,13 @@
 mod changes;
 mod document;
 mod logs;
+mod processes;
 mod usage;
 
 pub use changes::{Change, ChangeKind};
 pub use document::lines as document_lines;
 pub use logs::LogLine;
+pub(crate) use processes::{DOCKER_COLUMNS, PODMAN_COLUMNS};
 pub use usage::Usage;
 
 use std::collections::HashMap;
@@ -25,7 +27,7 @@ use super::endpoint::{Attempt, Endpoint};
 use super::fault::EngineFault;
 use super::transport::{Access, Transport};
 use crate::domain::Labels;
-use crate::domain::container::{Container, ContainerId, Inspected, Processes, Row};
+use crate::domain::container::{Container, ContainerId, Inspected, Row};
 use crate::domain::recovery::{Departure, Happening};
 
 /// An engine that can only be looked at. There is no method that changes anything, and the transport below lets
@@ -199,53 +201,25 @@ impl EngineView {
             return Ok(None);
         }
         for exec_id in &exec_ids {
-            inspection.running_execs += usize::from(self.exec_runs(exec_id).await?);
+            let Some(exec) = self.exec(exec_id).await?.filter(|exec| exec.runs) else { continue };
+            if inspection.health_check.as_ref().is_some_and(|check| check.is(&exec.command)) {
+                inspection.checking.extend(exec.pid);
+            } else {
+                inspection.running_execs += 1;
+            }
         }
         container.inspected = Inspected::Facts(Box::new(inspection));
         Ok(Some(Arc::new(container)))
     }
 
-    /// The same container with what runs in it, which costs the engine a process of its own: only for whom it matters.
-    pub async fn with_processes(&self, container: &Arc<Container>) -> Arc<Container> {
-        let mut container = Container::clone(container);
-        if let Inspected::Facts(inspection) = &mut container.inspected {
-            inspection.processes = match self.processes(&container.id).await {
-                Ok(commands) => Processes::Listed(commands),
-                Err(fault) => Processes::Failed(fault.to_string()),
-            };
-        }
-        Arc::new(container)
-    }
-
-    /// The command lines of all that runs in a container.
-    async fn processes(&self, id: &ContainerId) -> Result<Vec<String>, EngineFault> {
-        let ask = async |columns: &str| {
-            let path = format!("/containers/{id}/top?ps_args={columns}");
-            decode::top(&self.transport.get(&path, self.timeout).await?)
-        };
-        // Docker lets the host's `ps` look. Podman takes such words for the `ps` inside, which nobody who only looks should
-        // run, and has others of its own.
-        ask(if self.is_podman().await? { "pid,state,args" } else { "-eo%20pid,state,args" }).await
-    }
-
-    /// Whether Podman answers; every answer of its says so. Asked once.
-    async fn is_podman(&self) -> Result<bool, EngineFault> {
-        if let Some(known) = self.podman.get() {
-            return Ok(*known);
-        }
-        let answer = self.transport.answer("/_ping", self.timeout).await?;
-        let podman = answer.headers().contains_key("libpod-api-version");
-        Ok(*self.podman.get_or_init(|| podman))
-    }
-
-    async fn exec_runs(&self, exec_id: &str) -> Result<bool, EngineFault> {
+    async fn exec(&self, exec_id: &str) -> Result<Option<decode::Exec>, EngineFault> {
         if exec_id.is_empty() || !exec_id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(EngineFault::Unintelligible("an exec id is not one".to_owned()));
         }
         match self.transport.get(&format!("/exec/{exec_id}/json"), self.timeout).await {
             // It ended between the two questions.
-            Err(fault) if fault.is_not_found() => Ok(false),
-            body => decode::exec_runs(&body?),
+            Err(fault) if fault.is_not_found() => Ok(None),
+            body => decode::exec(&body?).map(Some),
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Gate;
 use crate::domain::Labels;
-use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Row};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Joins, Row};
 use crate::domain::profile::{Match, Profile};
 use crate::engine::decode;
 use crate::engine::redact::Redactor;
@@ -114,6 +114,7 @@ fn subject(event: &Value) -> Option<Container> {
         created_at: Timestamp::UNIX_EPOCH,
         mounts: Arc::default(),
         labels,
+        joins: Joins::NotAsked,
         inspected: Inspected::NotNeeded,
     })
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::request::{Question, Refusal};
+use crate::engine::{DOCKER_COLUMNS, PODMAN_COLUMNS};
 
 /// How the value of a parameter is checked.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ enum Kind {
 }
 
 /// In Docker's words and in Podman's. Others could show the environment of every process.
-const COLUMNS: [&str; 2] = ["-eo pid,state,args", "pid,state,args"];
+const COLUMNS: [&str; 2] = [DOCKER_COLUMNS, PODMAN_COLUMNS];
 
 /// What a list may be filtered by. `before` and `since` would tell whether a hidden container exists.
 const LIST_FILTERS: [&str; 8] = ["id", "name", "label", "status", "exited", "health", "ancestor", "is-task"];

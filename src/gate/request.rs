@@ -293,8 +293,8 @@ mod tests {
     #[case("/images/registry:5000/a/b@sha256:1234/json", "/images/registry:5000/a/b@sha256:1234/json")]
     #[case("/exec/0123abcd/json", "/exec/0123abcd/json")]
     #[case(
-        "/containers/x/top?ps_args=-eo%20pid,state,args",
-        "/containers/x/top?ps_args=-eo%20pid%2Cstate%2Cargs"
+        "/containers/x/top?ps_args=-eo%20pid,ppid,sid,stat,etime,args",
+        "/containers/x/top?ps_args=-eo%20pid%2Cppid%2Csid%2Cstat%2Cetime%2Cargs"
     )]
     #[case(
         "/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D",

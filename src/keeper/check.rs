@@ -14,7 +14,6 @@ use tokio::sync::{Mutex, Notify};
 use crate::domain::container::{Container, ContainerState, Row};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
-use crate::domain::profile::Match;
 use crate::domain::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::verdict::Brake;
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
@@ -51,6 +50,7 @@ pub(super) struct Checker {
     policy: Policy,
     intent: Intent,
     stores: Mutex<FreshStores>,
+    neighbours: Mutex<Option<(Instant, Neighbours)>>,
     waiting: Waiting,
     patience: Duration,
     /// The same moment by both clocks, to see the wall clock jump.
@@ -135,7 +135,8 @@ impl Checker {
         let clocks = (Instant::now(), Timestamp::now());
         // While one half reads, the other half acts.
         let waiting = Waiting { enough: at_once / 2, ..Waiting::default() };
-        Self { engine, planned, policy, intent, stores, waiting, patience, clocks }
+        let neighbours = Mutex::new(None);
+        Self { engine, planned, policy, intent, stores, neighbours, waiting, patience, clocks }
     }
 
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
@@ -169,23 +170,31 @@ impl Checker {
             return Finding::Changed("it was started again since".to_owned());
         }
         let paths = self.fresh_paths(&container).await;
-        let neighbours = match self.fresh_neighbours(&container).await {
+        let neighbours = match self.fresh_neighbours().await {
             Ok(neighbours) => neighbours,
             Err(fault) => {
                 return Finding::Doubt(format!("the other containers could not be listed: {fault}"));
             }
         };
-        self.judge(planned, container, &around.with_host(paths, neighbours))
+        self.judge(planned, container, &around.with_host(paths, Some(neighbours)))
     }
 
-    /// The other containers, where one of them may watch over this one.
-    async fn fresh_neighbours(&self, container: &Container) -> Result<Option<Neighbours>, EngineFault> {
-        let profiles = self.planned.snapshot().systems.iter().map(|system| &system.profile);
-        let mut watched = profiles.filter(|profile| !profile.companions.is_empty());
-        if !watched.any(|profile| !matches!(profile.recognise(container), Match::Foreign)) {
-            return Ok(None);
+    /// The other containers: one of them may watch over this one, or live in its namespaces. A list that began after the
+    /// question serves it, whoever asked for it.
+    async fn fresh_neighbours(&self) -> Result<Neighbours, EngineFault> {
+        let asked = Instant::now();
+        let mut listed = self.neighbours.lock().await;
+        if let Some((began, neighbours)) = &*listed
+            && *began >= asked
+        {
+            return Ok(neighbours.clone());
         }
-        Ok(Some(Neighbours::of(&self.engine.list().await?)))
+        let began = Instant::now();
+        let mut rows = self.engine.list_again(&self.planned.snapshot().engine.value).await?;
+        watch::ask_joins(&self.engine, &mut rows, began + self.patience).await;
+        let neighbours = Neighbours::of(&rows);
+        *listed = Some((began, neighbours.clone()));
+        Ok(neighbours)
     }
 
     /// What is at the host paths that the verdict on this container depends on.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::{State, StateFault};
-use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Mount};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Joins, Mount};
 use crate::domain::recovery::{Departure, Lineage, Remembered, Tries};
 use crate::domain::{Labels, Recalled, SystemName};
 
@@ -116,6 +116,7 @@ impl Facts {
             state: ContainerState::Exited,
             created_at: self.created_at,
             mounts: mounts.map(|(kind, source, target)| Mount { kind, source, target }).collect(),
+            joins: Joins::NotAsked,
             inspected: Inspected::NotNeeded,
         }
     }

@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, watch};
 use super::images::{ImageCache, is_image_id};
 use super::place::Place;
 use super::{Backoff, Cadence, paths};
-use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Processes, Row};
+use crate::domain::container::{Container, ContainerId, ContainerState, Inspected, Joins, Processes, Row};
+use crate::domain::processes;
 use crate::domain::profile::{Match, Profile};
 use crate::domain::recovery::{Departure, Happening};
 use crate::domain::snapshot::{Host, Images, Obstacle, PathFact, Reading, Tried};
@@ -64,6 +65,15 @@ impl EngineFacts {
     }
 }
 
+/// A container as it was inspected.
+#[derive(Clone, Debug)]
+struct Known {
+    at: Instant,
+    /// How long that holds without an event.
+    lifetime: Duration,
+    container: Arc<Container>,
+}
+
 #[derive(Debug)]
 pub(super) struct EngineWatcher {
     endpoints: Vec<Endpoint>,
@@ -73,7 +83,7 @@ pub(super) struct EngineWatcher {
     attempts: Vec<Attempt>,
     facts: EngineFacts,
     images: ImageCache,
-    inspections: HashMap<ContainerId, (Instant, Arc<Container>)>,
+    inspections: HashMap<ContainerId, Known>,
     /// Whether inspections can be relied on until an event says otherwise.
     events_flow: bool,
     distrust_emptiness: bool,
@@ -145,6 +155,7 @@ impl EngineWatcher {
         // One container that cannot be inspected must leave time to ask for the images of all the others.
         let inspected_by = Instant::now() + remaining(deadline) * 2 / 3;
         self.inspect_where_needed(&engine, &mut rows, inspected_by).await;
+        ask_joins(&engine, &mut rows, inspected_by).await;
         if !self.events_flow {
             self.ask_how_they_ended(&engine, &rows, inspected_by).await;
         }
@@ -216,9 +227,9 @@ impl EngineWatcher {
                 continue;
             }
             match self.inspections.get(&listed.id) {
-                Some((at, inspected)) if self.still_holds(*at, inspected, &listed) => {
-                    rows[index] = Row::Container(Arc::clone(inspected));
-                    known.insert(listed.id.clone(), (*at, Arc::clone(inspected)));
+                Some(inspected) if self.still_holds(inspected, &listed) => {
+                    rows[index] = Row::Container(Arc::clone(&inspected.container));
+                    known.insert(listed.id.clone(), inspected.clone());
                 }
                 _ => questions.push((index, listed)),
             }
@@ -237,7 +248,9 @@ impl EngineWatcher {
                     if let Some(inspected) = Arc::get_mut(&mut inspected) {
                         inspected.share(&listed);
                     }
-                    known.insert(listed.id.clone(), (Instant::now(), Arc::clone(&inspected)));
+                    let container = Arc::clone(&inspected);
+                    let lifetime = self.lifetime_of(&container);
+                    known.insert(listed.id.clone(), Known { at: Instant::now(), lifetime, container });
                     rows[index] = Row::Container(inspected);
                 }
                 Ok(None) => {
@@ -290,15 +303,21 @@ impl EngineWatcher {
         }
     }
 
-    fn still_holds(&self, at: Instant, inspected: &Container, listed: &Container) -> bool {
-        let is_quiet = inspected.inspection().is_some_and(|inspection| {
-            inspection.running_execs == 0 && inspection.processes == Processes::NotAsked
-        });
-        let lifetime = if is_quiet { INSPECTION_LIFETIME } else { LIFETIME_OF_THE_BUSY };
+    fn still_holds(&self, known: &Known, listed: &Container) -> bool {
         self.events_flow
-            && at.elapsed() < lifetime
-            && inspected.state == listed.state
-            && inspected.name == listed.name
+            && known.at.elapsed() < known.lifetime
+            && known.container.state == listed.state
+            && known.container.name == listed.name
+    }
+
+    /// How long an inspection holds. What runs in a container ends without an event.
+    fn lifetime_of(&self, container: &Container) -> Duration {
+        let runs_a_command = container.inspection().is_none_or(|inspection| inspection.running_execs > 0);
+        let mut owners = self.profiles.iter().filter(|profile| is_of(container, profile));
+        let is_busy = |profile: &Arc<Profile>| {
+            processes::life(profile, container).or_else(|| processes::doubt(profile, container)).is_some()
+        };
+        if runs_a_command || owners.any(is_busy) { LIFETIME_OF_THE_BUSY } else { INSPECTION_LIFETIME }
     }
 
     /// The list counts in whole seconds. Where the newest containers of a system were made in the same one and carry
@@ -381,20 +400,55 @@ impl EngineWatcher {
     }
 }
 
-/// Inspects a container, and looks at what runs in it where its system's verdicts depend on that. A command that runs
-/// in it says enough.
+fn is_of(container: &Container, profile: &Profile) -> bool {
+    !matches!(profile.recognise(container), Match::Foreign)
+}
+
+/// Asks those that run in whose namespaces they do, as far as nobody knows. It never changes, so each is asked once.
+pub(crate) async fn ask_joins(engine: &EngineView, rows: &mut [Row], deadline: Instant) {
+    let unasked = rows.iter().enumerate().filter_map(|(index, row)| match row {
+        Row::Container(container)
+            if container.state.holds_processes() && !matches!(container.joins, Joins::Known(_)) =>
+        {
+            Some((index, container.id.clone()))
+        }
+        _ => None,
+    });
+    let questions = unasked.collect::<Vec<_>>().into_iter().map(|(index, id)| {
+        let engine = engine.within(remaining(deadline));
+        async move { (index, engine.joins(&id).await) }
+    });
+    let answers: Vec<_> =
+        futures_util::stream::iter(questions).buffer_unordered(QUESTIONS_AT_ONCE).collect().await;
+    for (index, answer) in answers {
+        if let Row::Container(container) = &mut rows[index] {
+            // What has gone in between shares nothing any more.
+            let joins = answer.map_or(Joins::Failed, |joins| joins.unwrap_or(Joins::Known(Vec::new())));
+            Arc::make_mut(container).joins = joins;
+        }
+    }
+}
+
+/// Inspects a container, and looks at what runs in it if it is some system's.
 pub(crate) async fn inspect(
     engine: &EngineView,
     profiles: impl Iterator<Item = &Arc<Profile>>,
     id: &ContainerId,
 ) -> Result<Option<Arc<Container>>, EngineFault> {
     let Some(container) = engine.inspect(id).await? else { return Ok(None) };
-    let is_quiet = container.inspection().is_some_and(|inspection| inspection.running_execs == 0);
-    let mut wanting = profiles.filter(|profile| !matches!(profile.recognise(&container), Match::Foreign));
-    if is_quiet && wanting.any(|profile| profile.wants_processes(&container)) {
-        return Ok(Some(engine.with_processes(&container).await));
+    let mut owners = profiles.filter(|profile| is_of(&container, profile));
+    if owners.next().is_none() || !container.state.shows_processes() {
+        return Ok(Some(container));
     }
-    Ok(Some(container))
+    let listed = engine.with_processes(&container).await;
+    if !listed.inspection().is_some_and(|inspection| matches!(inspection.processes, Processes::Failed(_))) {
+        return Ok(Some(listed));
+    }
+    // It may have ended, or begun anew, between the two questions.
+    match engine.inspect(id).await? {
+        Some(again) if again.state.shows_processes() => Ok(Some(engine.with_processes(&again).await)),
+        again => Ok(again),
+    }
 }
 
 fn host(address: &Address, engine: Option<&EngineInfo>) -> Host {

@@ -8,6 +8,7 @@ mod life;
 mod lost;
 mod ordinary_day;
 mod plan;
+mod processes;
 mod properties;
 mod protocol_model;
 mod unknown;

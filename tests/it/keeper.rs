@@ -6,6 +6,8 @@ mod crash;
 mod journal;
 mod looks;
 mod marks;
+mod processes;
+mod processes_on_engine;
 mod protocol_schedules;
 mod races;
 mod reconcile_on_engine;

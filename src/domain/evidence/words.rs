@@ -24,7 +24,11 @@ impl fmt::Display for Evidence {
             Self::MoreLiveSessions(count) => write!(f, "{count} more live {}", plural(*count, "session")),
             Self::RunningExec(_)
             | Self::AtWork { .. }
+            | Self::MayBeWork { .. }
+            | Self::ShellOnTerminal(_)
             | Self::ProcessesUnreadable(_)
+            | Self::NamespaceShared { .. }
+            | Self::NeighbourUnreadable(_)
             | Self::CompanionRuns(_) => self.write_process(f),
             Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
             Self::WithinLifetime { quiet, lifetime } => {
@@ -155,8 +159,27 @@ impl Evidence {
             Self::AtWork { count, program } => {
                 write!(f, "{program} and {} more run in it in the background", count - 1)
             }
+            Self::MayBeWork { count, program, stray } => {
+                match count {
+                    1 => write!(f, "{program} runs in it"),
+                    _ => write!(f, "{program} and {} more run in it", count - 1),
+                }?;
+                f.write_str(if *stray {
+                    ", as what a command leaves behind does"
+                } else {
+                    " and began more than a minute after its first process"
+                })?;
+                f.write_str(", so it may be somebody's work; if it is not, name it under rules.at_rest")
+            }
+            Self::ShellOnTerminal(shell) => {
+                write!(f, "its first process is {shell} on a terminal, so somebody may be typing in it")
+            }
             Self::ProcessesUnreadable(why) => {
                 write!(f, "whether something runs in it in the background cannot be told: {why}")
+            }
+            Self::NamespaceShared { namespace, by } => write!(f, "{by} runs in its {namespace} namespace"),
+            Self::NeighbourUnreadable(name) => {
+                write!(f, "{name} runs and could not be inspected, so it may share a namespace with this one")
             }
             Self::CompanionRuns(name) => write!(f, "{name} runs, which watches over it"),
             _ => Ok(()),

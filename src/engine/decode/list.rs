@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{RawMount, name_of};
 use crate::domain::Labels;
 use crate::domain::container::{
-    Container, ContainerId, ContainerState, Inspected, Mount, Row, UnreadableRow,
+    Container, ContainerId, ContainerState, Inspected, Joins, Mount, Row, UnreadableRow,
 };
 use crate::engine::elements::Elements;
 use crate::engine::fault::EngineFault;
@@ -96,6 +96,12 @@ fn remembered(
 ) -> Row {
     let Row::Container(mut container) = row else { return row };
     let known = known.get(&container.id);
+    // In whose namespaces it lives never changes.
+    if let (Some(Joins::Known(joins)), Some(container)) =
+        (known.map(|known| &known.joins), Arc::get_mut(&mut container))
+    {
+        container.joins = Joins::Known(joins.clone());
+    }
     if let Some(known) = known
         && container == **known
     {
@@ -142,6 +148,7 @@ pub(crate) fn row(json: &str) -> Row {
             state: ContainerState::parse(raw.state.as_deref().unwrap_or_default()),
             created_at,
             mounts: raw.mounts.unwrap_or_default().into_iter().map(Mount::from).collect(),
+            joins: Joins::NotAsked,
             inspected: Inspected::NotNeeded,
         })),
         (id, _, problem) => Row::Unreadable(Box::new(UnreadableRow {

@@ -219,20 +219,6 @@ pub(super) fn image_row(world: &World, image: &SimImage) -> Value {
     })
 }
 
-/// The processes in a container: its own, and those of commands.
-pub(super) fn top(world: &World, container: &SimContainer) -> Value {
-    let row = |pid: u32, command: &[String]| {
-        json!(["root", pid.to_string(), "1", "0", "09:00", "?", "00:00:00", command.join(" ")])
-    };
-    let own = (container.phase.pid() != 0).then(|| row(container.phase.pid(), &container.command));
-    let commands = world.execs_of(&container.id).filter_map(|exec| match exec.progress {
-        Progress::Running { pid, .. } => Some(row(pid, &exec.command)),
-        _ => None,
-    });
-    let processes: Vec<Value> = own.into_iter().chain(commands).collect();
-    json!({ "Processes": processes, "Titles": ["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"] })
-}
-
 /// What a container has changed in its file system.
 pub(super) fn changes(container: &SimContainer) -> Value {
     if container.changes.is_empty() {

@@ -13,8 +13,8 @@ use super::json as written;
 use super::program::Signal;
 use super::request::Asked;
 use super::server::{Answer, Shared};
-use super::streams;
 use super::world::{Refusal, Stop};
+use super::{processes, streams};
 
 /// How long a stop waits when nobody says.
 const DEFAULT_GRACE: i64 = 10;
@@ -43,7 +43,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, asked: &Asked) -> Result<Respon
         ("GET", ["containers", id, "changes"]) => {
             shared.look(|world, _| Ok(document(200, &written::changes(world.find(id)?))))
         }
-        ("GET", ["containers", id, "top"]) => top(shared, id),
+        ("GET", ["containers", id, "top"]) => top(shared, asked, id),
         ("POST", ["containers", id, "start"]) => {
             shared.act(|world, now| world.start(now, id))?;
             nothing()
@@ -119,7 +119,7 @@ fn image(shared: &Shared, name: &str) -> Result<Response<Answer>, Refusal> {
     })
 }
 
-fn top(shared: &Shared, reference: &str) -> Result<Response<Answer>, Refusal> {
+fn top(shared: &Shared, asked: &Asked, reference: &str) -> Result<Response<Answer>, Refusal> {
     shared.act(|world, now| {
         let container = world.find(reference)?;
         let id = container.id.clone();
@@ -131,7 +131,7 @@ fn top(shared: &Shared, reference: &str) -> Result<Response<Answer>, Refusal> {
         if let Some(problem) = problem {
             return Err(Refusal::new(409, format!("Container {id} {problem}")));
         }
-        let processes = written::top(world, container);
+        let processes = processes::top(world, container, asked.text("ps_args"), now)?;
         world.looked_at_processes(now, &id);
         Ok(document(200, &processes))
     })

@@ -1,7 +1,7 @@
 //! What lives in a container is decided once, and holds for every verb. And what is not life, but keeps it all the same.
 
 use rstest::rstest;
-use sandkeeper::domain::container::{Inspected, Processes};
+use sandkeeper::domain::container::{Inspected, Namespace, Processes};
 use sandkeeper::domain::plan::{Action, Reconcile};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::{Intent, Status};
@@ -40,12 +40,18 @@ fn ending() -> Vec<Intent> {
 
 #[rstest]
 fn whatever_is_a_sign_of_life_protects_from_every_verb_marked_or_not(
-    #[values("session", "exec")] sign: &str,
+    #[values("session", "exec", "work", "forgotten exec", "sidecar")] sign: &str,
     #[values(false, true)] marked: bool,
 ) {
     let facts = match sign {
         "session" => Facts::native().container(sandbox("box")).session(session("s1").uses("box").live()),
-        _ => Facts::native().container(sandbox("box").execs(1)),
+        "exec" => Facts::native().container(sandbox("box").execs(1)),
+        "work" => Facts::native().container(sandbox("box").beside(process(205, FIRST, 204, 9, "make"))),
+        "forgotten exec" => Facts::native().container(sandbox("box").beside(process(205, 0, 205, 9, "make"))),
+        _ => {
+            let sidecar = bare("sidecar").joins(Namespace::Network, id_of("box").as_str());
+            Facts::native().container(sandbox("box")).container(sidecar)
+        }
     };
     let facts = if marked { facts.drain("box") } else { facts };
     let verdict = facts.finds("box", if marked { Status::Draining } else { Status::Active }).0;

@@ -98,6 +98,7 @@ agree! {
         statistics_of_what_runs,
         statistics_of_what_does_not_run_are_empty,
         the_processes_of_what_runs,
+        processes_tell_whose_they_are,
         what_touched_nothing_has_no_changes,
         events_are_told_as_they_happen,
         an_event_says_to_whom_it_happened,

@@ -19,7 +19,9 @@ use sandkeeper::domain::awake::Sleep;
 use sandkeeper::domain::container::{Row, UnreadableRow};
 use sandkeeper::domain::continuity::StoreMemory;
 use sandkeeper::domain::plan::Item;
-use sandkeeper::domain::snapshot::{DrainMark, ImageFact, Reading, StoreFacts, SystemFacts, TagFact};
+use sandkeeper::domain::snapshot::{
+    DrainMark, ImageFact, Neighbours, Reading, StoreFacts, SystemFacts, TagFact,
+};
 use sandkeeper::domain::span::parse_span;
 use sandkeeper::domain::{
     Container, ContainerId, Intent, Labels, Plan, Policy, Profile, Snapshot, Status, Verdict, Verdicts,
@@ -177,6 +179,7 @@ impl Facts {
 
     fn row(mut self, row: Row) -> Self {
         Arc::make_mut(&mut self.snapshot.engine.value).push(row);
+        self.snapshot.neighbours = Arc::new(Neighbours::of(&self.snapshot.engine.value));
         self
     }
 

@@ -1,9 +1,12 @@
 //! Containers and sessions in the making.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use sandkeeper::domain::container::{Inspected, Inspection, Mount};
+use sandkeeper::domain::container::{
+    Inspected, Inspection, Joins, Mount, Namespace, Process, ProcessList, Processes,
+};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::snapshot::{ImageFact, TagFact};
 use sandkeeper::domain::{Container, ContainerState, Labels, Session};
@@ -30,11 +33,33 @@ pub(crate) fn parachute(name: &str, hash: &str) -> Sandbox {
     bare(name).label("app", "parachute").label("config_hash", hash)
 }
 
-/// A container without labels, running for two hours.
+/// The first process of a container.
+fn first(command: &str) -> Process {
+    let (leader, began) = (Some(FIRST), Some(Duration::ZERO));
+    Process { pid: FIRST, parent: None, leader, began, command: command.to_owned() }
+}
+
+/// The number of every container's first process.
+pub(crate) const FIRST: u32 = 100;
+
+/// A process: its number, its parent's (0 for one that is not in the list), who leads its session, how many seconds after the
+/// first it began, and its command line.
+pub(crate) fn process(pid: u32, parent: u32, leader: u32, began: u64, command: &str) -> Process {
+    Process {
+        pid,
+        parent: (parent != 0).then_some(parent),
+        leader: Some(leader),
+        began: Some(Duration::from_secs(began)),
+        command: command.to_owned(),
+    }
+}
+
+/// A container without labels, running for two hours. It only waits.
 pub(crate) fn bare(name: &str) -> Sandbox {
     let inspection = Inspection {
         image_reference: IMAGE.0.to_owned(),
         started_at: Some(ago("2h")),
+        processes: Processes::Listed(ProcessList { first: first("sleep infinity"), others: Vec::new() }),
         ..Inspection::default()
     };
     let container = Container {
@@ -46,6 +71,7 @@ pub(crate) fn bare(name: &str) -> Sandbox {
         state: ContainerState::Running,
         created_at: ago("2h"),
         mounts: Arc::default(),
+        joins: Joins::NotAsked,
         inspected: Inspected::Facts(Box::new(inspection)),
     };
     Sandbox { container, image: None, tag: None }
@@ -101,6 +127,42 @@ impl Sandbox {
 
     pub(crate) fn execs(self, running: usize) -> Self {
         self.inspection(|inspection| inspection.running_execs = running)
+    }
+
+    /// What its first process is.
+    pub(crate) fn runs(self, command: &str) -> Self {
+        let list = ProcessList { first: first(command), others: Vec::new() };
+        self.inspection(|inspection| inspection.processes = Processes::Listed(list))
+    }
+
+    /// What else runs in it.
+    pub(crate) fn beside(self, process: Process) -> Self {
+        self.inspection(|inspection| {
+            if let Processes::Listed(list) = &mut inspection.processes {
+                list.others.push(process);
+            }
+        })
+    }
+
+    pub(crate) fn processes(self, processes: Processes) -> Self {
+        self.inspection(|inspection| inspection.processes = processes)
+    }
+
+    /// Somebody can type in it.
+    pub(crate) fn terminal(self) -> Self {
+        self.inspection(|inspection| inspection.terminal = true)
+    }
+
+    /// It lives in a namespace of another container.
+    pub(crate) fn joins(mut self, namespace: Namespace, of: &str) -> Self {
+        self.container.joins = Joins::Known(vec![(namespace, of.to_owned())]);
+        self
+    }
+
+    /// Nobody could tell in whose namespaces it lives.
+    pub(crate) fn joins_unread(mut self) -> Self {
+        self.container.joins = Joins::Failed;
+        self
     }
 
     /// Its restart policy starts it over and over.

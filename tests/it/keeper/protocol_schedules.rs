@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::native::{native_row, plain_image};
-use crate::support::rows::{Row, row};
+use crate::support::rows::{Row, row, top_of};
 use crate::support::scripted::{Behaviour, Request, ScriptedEngine};
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -299,6 +299,7 @@ impl Bench {
         let list = Value::Array(rows.iter().map(Row::listed).collect());
         let answering = Arc::clone(&world);
         engine.on("*", "/containers/*", Behaviour::call(move |request| answering.answer(request)));
+        engine.on("GET", "/containers/*/top", Behaviour::json(&top_of("sleep 1000")));
         engine.on("GET", "/containers/json", Behaviour::json(&list));
         engine.on("GET", "/containers/*/json/recorded", Behaviour::error(500, "not asked here"));
         let policy = Policy {

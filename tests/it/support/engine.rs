@@ -234,7 +234,7 @@ impl Scene<'_> {
         ContainerBuilder {
             scene: self,
             name: name.into(),
-            network: NETWORK,
+            network: NETWORK.to_owned(),
             options: Vec::new(),
             image: IMAGE.to_owned(),
             command: ["sleep", "1000"].map(str::to_owned).to_vec(),
@@ -315,7 +315,7 @@ impl Exec<'_> {
 pub(crate) struct ContainerBuilder<'scene> {
     scene: &'scene Scene<'scene>,
     name: String,
-    network: &'static str,
+    network: String,
     options: Vec<String>,
     image: String,
     command: Vec<String>,
@@ -338,8 +338,8 @@ impl ContainerBuilder<'_> {
         self
     }
 
-    pub(crate) fn network(mut self, network: &'static str) -> Self {
-        self.network = network;
+    pub(crate) fn network(mut self, network: &str) -> Self {
+        network.clone_into(&mut self.network);
         self
     }
 
@@ -363,7 +363,7 @@ impl ContainerBuilder<'_> {
     #[track_caller]
     pub(crate) fn created(self) -> String {
         let engine = self.scene.engine;
-        let mut arguments = vec!["create", "--network", self.network, "--name", &self.name];
+        let mut arguments = vec!["create", "--network", &self.network, "--name", &self.name];
         if engine.kind == Kind::Podman {
             // Podman asks for limits that are higher than some hosts allow it.
             arguments.extend(["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]);

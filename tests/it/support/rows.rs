@@ -41,6 +41,17 @@ pub(crate) fn inspect_of(row: &Row) -> Value {
     row.inspect()
 }
 
+/// The body of `GET /containers/{id}/top` for a container whose first process is this and in which nothing else runs.
+pub(crate) fn top_of(command: &str) -> Value {
+    json!({
+        "Titles": ["PID", "PPID", "SID", "STAT", "ELAPSED", "COMMAND"],
+        "Processes": [[FIRST.to_string(), "4200", FIRST.to_string(), "Ss", "02:00:00", command]],
+    })
+}
+
+/// The first process of whatever runs.
+const FIRST: u32 = 4242;
+
 /// The body of `GET /images/{reference}/json`.
 pub(crate) fn image_inspect(id: &str, tags: &[&str], labels: &[(&str, &str)]) -> Value {
     let labels: serde_json::Map<_, _> =
@@ -148,7 +159,7 @@ impl Row {
             "State": {
                 "Status": self.state, "Running": running, "Paused": self.state == "paused",
                 "Restarting": self.state == "restarting", "Dead": self.state == "dead", "OOMKilled": false,
-                "Pid": if running { 4242 } else { 0 }, "ExitCode": 0, "Error": "",
+                "Pid": if running { FIRST } else { 0 }, "ExitCode": 0, "Error": "",
                 "StartedAt": if started { time(self.created + 1) } else { never.clone() },
                 "FinishedAt": if started && !running { time(self.created + 2) } else { never },
             },

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::rows::Row;
+use super::rows::{Row, top_of};
 use super::wait_until;
 use super::wire::{error_body, gone, head, read_request, write_chunk, write_huge};
 
@@ -242,6 +242,7 @@ impl ScriptedEngine {
         self.on("GET", "/version", Behaviour::json(&version));
         self.on("GET", "/info", Behaviour::json(&info));
         self.on("GET", "/containers/*/json", Behaviour::error(404, "No such container"));
+        self.on("GET", "/containers/*/top", Behaviour::json(&top_of("sleep 1000")));
         self.on("GET", "/containers/json", Behaviour::json(&json!([])));
         self.on("GET", "/images/*/json", Behaviour::error(404, "No such image"));
         self.on("GET", "/events", Behaviour::Events(self.feed.clone()));

@@ -7,7 +7,6 @@ use crate::support::engine::RealEngine;
 use crate::support::hermes::HermesHome;
 use crate::support::native::{Host, native_row, statuses};
 use crate::support::rows::{ago, row};
-use crate::support::scripted::Behaviour;
 use crate::support::stores::{NativeStore, ParachuteStore};
 use crate::support::systems::{SystemsHost, expect, expect_result};
 
@@ -75,9 +74,6 @@ fn hermes_is_shown_with_its_homes_and_kojuto_without_sessions() {
     let sandbox = home.folder().join("sandboxes/docker/default/home").display().to_string();
     let lasting = row("hermes-01234567").label("hermes-agent", "1").label("hermes-profile", "default");
     host.engine.containers(&[lasting.mount(&sandbox, "/root")]);
-    let top =
-        serde_json::json!({ "Titles": ["PID", "S", "COMMAND"], "Processes": [["7", "S", "sleep infinity"]] });
-    host.engine.on("GET", "/containers/*/top", Behaviour::json(&top));
     tried(&host, "hermes")
         .expect_exit(0)
         .expect_stdout("1 row, read as `with activity and turn leases`")

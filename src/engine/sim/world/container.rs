@@ -177,6 +177,7 @@ pub struct SimContainer {
     pub(in crate::engine::sim) host_config: Map<String, Value>,
     pub(in crate::engine::sim) error: String,
     pub(in crate::engine::sim) exec_ids: BTreeSet<String>,
+    pub(in crate::engine::sim) left_behind: Vec<LeftBehind>,
     pub(in crate::engine::sim) changes: Vec<String>,
     pub(in crate::engine::sim) written_bytes: u64,
     /// `None` when the image has no such command.
@@ -187,6 +188,16 @@ pub struct SimContainer {
     pub(super) back_off: Duration,
     earlier_log: Vec<LogLine>,
     processor: Processor,
+}
+
+/// A process of which the engine knows nothing.
+#[derive(Clone, Debug)]
+pub(in crate::engine::sim) struct LeftBehind {
+    pub(in crate::engine::sim) pid: u32,
+    pub(in crate::engine::sim) began: Timestamp,
+    pub(in crate::engine::sim) command: Vec<String>,
+    /// Whether it is a command that the engine has forgotten, or what one has put into the background.
+    pub(in crate::engine::sim) is_command: bool,
 }
 
 /// How much of a processor it uses, and has used.
@@ -218,6 +229,7 @@ impl SimContainer {
             host_config: placed.host_config,
             error: String::new(),
             exec_ids: BTreeSet::new(),
+            left_behind: Vec::new(),
             changes: placed.changes,
             written_bytes: placed.written_bytes,
             program,

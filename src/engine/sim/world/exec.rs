@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::container::LeftBehind;
 use super::{Phase, Refusal, World};
 use crate::engine::sim::program::Program;
 
@@ -98,6 +99,40 @@ impl World {
         }
         self.start_exec(now, &id)?;
         Ok(id)
+    }
+
+    /// Leaves a process in a container that a command has put into the background.
+    pub fn leave_behind(
+        &mut self,
+        now: Timestamp,
+        reference: &str,
+        command: Vec<String>,
+    ) -> Result<(), Refusal> {
+        let container = self.find(reference)?.id.clone();
+        self.must_run_commands(&container)?;
+        // The command itself, and what it started.
+        let pid = self.pid().max(self.pid());
+        let left = LeftBehind { pid, began: now, command, is_command: false };
+        self.find_mut(&container)?.left_behind.push(left);
+        Ok(())
+    }
+
+    /// Ends everything in a container of which the engine knows nothing.
+    pub fn end_what_was_left(&mut self, reference: &str) -> Result<(), Refusal> {
+        self.find_mut(reference)?.left_behind.clear();
+        Ok(())
+    }
+
+    /// The engine forgets all commands, as one does that is restarted and lets containers go on. They run on.
+    pub fn forget_commands(&mut self) {
+        for exec in std::mem::take(&mut self.execs).into_values() {
+            let Some(container) = self.containers.get_mut(&exec.container) else { continue };
+            container.exec_ids.remove(&exec.id);
+            if let Progress::Running { pid, began } = exec.progress {
+                let left = LeftBehind { pid, began, command: exec.command, is_command: true };
+                container.left_behind.push(left);
+            }
+        }
     }
 
     /// A command by its id.

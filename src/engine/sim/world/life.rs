@@ -97,6 +97,7 @@ impl World {
         container.keep_log(now);
         container.use_processor(now, 0);
         container.exec_ids.clear();
+        container.left_behind.clear();
         let ran = container.started_at.map(|at| now.duration_since(at).unsigned_abs()).unwrap_or_default();
         container.finished_at = Some(now);
         container.exit_code = code;

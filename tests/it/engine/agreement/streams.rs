@@ -134,6 +134,31 @@ pub(crate) fn the_processes_of_what_runs(arena: &Arena) {
     assert!(told.iter().any(|told| told == "top"), "everybody hears of it: {told:?}");
 }
 
+pub(crate) fn processes_tell_whose_they_are(arena: &Arena) {
+    let id = arena.running("host", "sleep 100");
+    let exec = arena.send(&format!("/containers/{id}/exec"), &json!({ "Cmd": ["sleep", "200"] })).json();
+    let exec = exec["Id"].as_str().unwrap();
+    assert_eq!(arena.send(&format!("/exec/{exec}/start"), &json!({ "Detach": true })).status, 200);
+    let mut rows = Vec::new();
+    wait_until("both are listed", || {
+        let top =
+            arena.get(&format!("/containers/{id}/top?ps_args=-eo%20pid,ppid,sid,stat,etime,args")).json();
+        assert_eq!(top["Titles"], json!(["PID", "PPID", "SID", "STAT", "ELAPSED", "COMMAND"]));
+        rows = top["Processes"].as_array().unwrap().clone();
+        let is_there = |command: &str| rows.iter().any(|row| row[5].as_str().unwrap().contains(command));
+        is_there("sleep 100") && is_there("sleep 200")
+    });
+    // The script's shell may have become its only command.
+    let pid = arena.inspect(&id)["State"]["Pid"].to_string();
+    let first = rows.iter().find(|row| row[0] == pid.as_str()).unwrap();
+    let command = rows.iter().find(|row| row[5] == "sleep 200").unwrap();
+    assert_eq!(first[1], command[1], "both are the runtime's: {rows:?}");
+    assert!(rows.iter().all(|row| row[0] != first[1]), "and the runtime is not in it: {rows:?}");
+    assert_eq!((&first[0], &command[0]), (&first[2], &command[2]), "each leads a session: {rows:?}");
+    let refused = arena.get(&format!("/containers/{id}/top?ps_args=-eo%20nonsense"));
+    assert_eq!(refused.status, 500, "{}", refused.text());
+}
+
 pub(crate) fn what_touched_nothing_has_no_changes(arena: &Arena) {
     let id = arena.create("clean", "sleep 100");
     let answer = arena.get(&format!("/containers/{id}/changes"));

@@ -1,0 +1,171 @@
+//! What runs in a container, and what that says: that somebody is at work in it, that somebody may be, or nothing.
+//!
+//! A container's own program says nothing, whatever it does. If it only waits, everything else was put there by somebody.
+//! If it is a server or the like, it has processes of its own, and only some of the others are told from them: what the
+//! engine itself started, what a command has left behind, and what began long after the container.
+
+mod waiting;
+
+use std::time::Duration;
+
+use crate::domain::container::{Container, ContainerState, Inspection, Process, ProcessList, Processes};
+use crate::domain::evidence::Evidence;
+use crate::domain::profile::Profile;
+use waiting::{is_init, is_interactive_shell, is_shell, is_waiting_script, waits};
+
+/// What begins with a container begins within this time.
+const BEGINNING: Duration = Duration::from_mins(1);
+
+/// A sign that somebody is at work in the container.
+pub(crate) fn life(profile: &Profile, container: &Container) -> Option<Evidence> {
+    let at_work = findings(profile, container)?.life;
+    let program = at_work.first()?.program().to_owned();
+    Some(Evidence::AtWork { count: at_work.len(), program })
+}
+
+/// Why what runs in the container does not allow the finding that nobody is in it.
+pub(crate) fn doubt(profile: &Profile, container: &Container) -> Option<Evidence> {
+    if !container.state.shows_processes() {
+        return None;
+    }
+    match container.inspection().map(|inspection| &inspection.processes) {
+        Some(Processes::Listed(_)) => findings(profile, container)?.doubt(),
+        Some(Processes::Failed(why)) => Some(Evidence::ProcessesUnreadable(why.clone())),
+        // Some engines do not list what is paused.
+        Some(Processes::NotAsked) | None if container.state == ContainerState::Paused => None,
+        Some(Processes::NotAsked) | None => {
+            Some(Evidence::ProcessesUnreadable("the engine was not asked".to_owned()))
+        }
+    }
+}
+
+/// What the processes of a container say.
+#[derive(Debug, Default)]
+struct Findings<'a> {
+    /// Somebody's work.
+    life: Vec<&'a Process>,
+    /// What a command has left behind, as far as can be told.
+    strays: Vec<&'a Process>,
+    /// What began long after the container's own program.
+    late: Vec<&'a Process>,
+    /// A shell on a terminal.
+    shell: Option<&'a Process>,
+}
+
+impl Findings<'_> {
+    fn doubt(&self) -> Option<Evidence> {
+        let may_be = |processes: &[&Process], stray: bool| {
+            let program = processes.first()?.program().to_owned();
+            Some(Evidence::MayBeWork { count: processes.len(), program, stray })
+        };
+        may_be(&self.strays, true)
+            .or_else(|| may_be(&self.late, false))
+            .or_else(|| self.shell.map(|shell| Evidence::ShellOnTerminal(shell.program().to_owned())))
+    }
+}
+
+fn findings<'a>(profile: &Profile, container: &'a Container) -> Option<Findings<'a>> {
+    let inspection = container.inspection()?;
+    match &inspection.processes {
+        Processes::Listed(list) if container.state.shows_processes() => Some(find(profile, inspection, list)),
+        _ => None,
+    }
+}
+
+fn find<'a>(profile: &Profile, inspection: &Inspection, list: &'a ProcessList) -> Findings<'a> {
+    let own = Own::of(list);
+    let main = own.main();
+    let named = |process: &Process| profile.rests(&process.command);
+    let idle = named(main) || waits(&main.command) || is_waiting_script(&main.command);
+    let mut found = Findings::default();
+    if inspection.terminal && is_interactive_shell(&main.command) && !named(main) {
+        found.shell = Some(main);
+    }
+
+    // Commands that the engine runs. After a restart it may have forgotten those that ran before.
+    let commands: Vec<&Process> = list.others.iter().filter(|process| own.is_command(process)).collect();
+    if commands.len() > inspection.running_execs {
+        found.life.extend(&commands);
+    }
+
+    let rest = list.others.iter().filter(|process| !own.has(process) && !own.is_of_command(process));
+    for process in rest.filter(|process| !named(process) && !own.is_part_of_main(process)) {
+        if idle {
+            found.life.push(process);
+        } else if own.is_stray(process) {
+            found.strays.push(process);
+        } else if process.began.is_none_or(|after| after > BEGINNING) {
+            found.late.push(process);
+        }
+    }
+    found
+}
+
+/// The container's own program, and the inits before it.
+struct Own<'a> {
+    list: &'a ProcessList,
+    /// The first process; while that is an init, the one it was given to run, and so on.
+    chain: Vec<&'a Process>,
+}
+
+impl<'a> Own<'a> {
+    fn of(list: &'a ProcessList) -> Self {
+        let mut own = Self { list, chain: vec![&list.first] };
+        while is_init(&own.main().command) {
+            let init = own.main().pid;
+            let children =
+                list.others.iter().filter(|process| process.parent == Some(init) && !own.has(process));
+            // An init ends with its program, and runs it before anything else. What it was left with came later.
+            let oldest = children
+                .min_by_key(|child| (own.is_stray(child), child.began.unwrap_or(Duration::MAX), child.pid));
+            let Some(oldest) = oldest else { break };
+            own.chain.push(oldest);
+        }
+        own
+    }
+
+    fn main(&self) -> &'a Process {
+        self.chain.last().copied().unwrap_or(&self.list.first)
+    }
+
+    fn has(&self, process: &Process) -> bool {
+        self.chain.iter().any(|own| own.pid == process.pid)
+    }
+
+    fn parent_of(&self, process: &Process) -> Option<&'a Process> {
+        process.parent.and_then(|parent| self.find(parent))
+    }
+
+    /// Whether the engine itself runs it: then its parent is outside.
+    fn is_command(&self, process: &Process) -> bool {
+        process.pid != self.list.first.pid && self.parent_of(process).is_none()
+    }
+
+    /// Whether it is a command, or a command has started it.
+    fn is_of_command(&self, process: &Process) -> bool {
+        // Nobody is their own ancestor, but a list is not made in one moment.
+        let ancestors = std::iter::successors(self.parent_of(process), |at| self.parent_of(at));
+        self.is_command(process) || ancestors.take(self.list.others.len() + 1).any(|at| self.is_command(at))
+    }
+
+    fn find(&self, pid: u32) -> Option<&'a Process> {
+        std::iter::once(&self.list.first).chain(&self.list.others).find(|process| process.pid == pid)
+    }
+
+    /// Whether whoever led its session has ended and was not one of the container's own, as with what a command leaves behind.
+    fn is_stray(&self, process: &Process) -> bool {
+        let Some(leader) = process.leader else { return false };
+        let is_own = self.chain.iter().any(|own| own.leader == Some(leader));
+        !is_own && self.find(leader).is_none()
+    }
+
+    /// Whether the main program waits by means of it: a script's `sleep`, and the copy of a shell that is about to become one.
+    fn is_part_of_main(&self, process: &Process) -> bool {
+        let main = self.main();
+        is_shell(&main.command)
+            && process.parent == Some(main.pid)
+            && process.leader.is_some()
+            && process.leader == main.leader
+            && (waits(&process.command) || process.command == main.command)
+    }
+}
