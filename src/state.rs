@@ -23,8 +23,8 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::database::{SETTLES, Stamp, beside, uri};
-pub use fault::{StateFault, Trouble};
 pub use board::{Board, BoardFault, Notice};
+pub use fault::{StateFault, Trouble};
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
 pub use marks::{Mark, add_marks_of_root, obeyed_marks};

@@ -428,7 +428,7 @@ impl Judge<'_> {
             config: unsure || status == Status::Unknown || evidence.contains(&Evidence::ConfigUndecided),
             processes: unsure
                 || (container.state.holds_processes() && !asked)
-                || self.system.profile.at_work(container).is_err(),
+                || processes::doubt(&self.system.profile, container).is_some(),
         }
     }
 

@@ -64,7 +64,7 @@ impl Verdict {
 
     /// How many commands run in it through exec, if that can be told.
     pub fn known_execs(&self) -> Option<usize> {
-        (self.running_execs > 0 || !self.unread.processes).then_some(self.running_execs)
+        (self.running_execs() > 0 || !self.unread.processes).then_some(self.running_execs())
     }
 
     /// Since when there has been no sign of use, if everyone could have given one.
