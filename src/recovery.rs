@@ -11,8 +11,9 @@ mod stand_in;
 
 pub use export::{ExportFault, export};
 pub use losses::{Losses, losses};
+pub(crate) use losses::lacks;
 pub use recorder::Recorder;
 pub(crate) use recorder::record;
 pub use repositories::{Repository, Unsaved};
-pub(crate) use spec::secrets_in;
+pub(crate) use spec::{Source, secrets_in, sources_in};
 pub use spec::{Remake, SpecFault};

@@ -167,8 +167,7 @@ async fn act(
     let summary = Summary::of(&pass.outcomes);
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == crate::keeper::Ending::Kept);
     if common.asking.json {
-        let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run: common.asking.dry_run, outcomes, summary }, true);
+        write_json(&Report { dry_run: common.asking.dry_run, outcomes: pass.reports(), summary }, true);
     } else {
         write(&super::reconcile::summary(&pass.outcomes));
     }

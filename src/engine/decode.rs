@@ -141,6 +141,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         finished_at: moment(&raw.state.finished_at)?,
         exit_code: raw.state.exit_code,
         running_execs: 0,
+        commands: Vec::new(),
         out_of_memory: raw.state.out_of_memory,
         auto_remove: raw.host_config.as_ref().is_some_and(|host| host.auto_remove),
         // Both engines count from zero again when somebody starts it.
@@ -172,15 +173,20 @@ fn moment(text: &str) -> Result<Option<Timestamp>, EngineFault> {
     Ok((moment > Timestamp::UNIX_EPOCH).then_some(moment))
 }
 
-/// Reads `GET /exec/{id}/json`: whether the command runs.
-pub(super) fn exec_runs(body: &[u8]) -> Result<bool, EngineFault> {
+/// Reads `GET /exec/{id}/json`: whether the command runs, and its program, which need not be told.
+pub(super) fn exec_runs(body: &[u8]) -> Result<(bool, Option<String>), EngineFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct RawExec {
         running: bool,
+        #[serde(default)]
+        process_config: serde_json::Value,
     }
     let raw: RawExec = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    Ok(raw.running)
+    let program = raw.process_config.get("entrypoint").and_then(serde_json::Value::as_str);
+    // The program alone: the rest of a command may be secret.
+    let program = program.and_then(|program| program.split_whitespace().next());
+    Ok((raw.running, program.map(ToOwned::to_owned)))
 }
 
 /// Reads `GET /images/{reference}/json`: the id, and the labels that containers inherit.

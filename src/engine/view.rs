@@ -199,7 +199,10 @@ impl EngineView {
             return Ok(None);
         }
         for exec_id in &exec_ids {
-            inspection.running_execs += usize::from(self.exec_runs(exec_id).await?);
+            if let (true, program) = self.exec_runs(exec_id).await? {
+                inspection.running_execs += 1;
+                inspection.commands.extend(program);
+            }
         }
         container.inspected = Inspected::Facts(Box::new(inspection));
         Ok(Some(Arc::new(container)))
@@ -238,13 +241,13 @@ impl EngineView {
         Ok(*self.podman.get_or_init(|| podman))
     }
 
-    async fn exec_runs(&self, exec_id: &str) -> Result<bool, EngineFault> {
+    async fn exec_runs(&self, exec_id: &str) -> Result<(bool, Option<String>), EngineFault> {
         if exec_id.is_empty() || !exec_id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(EngineFault::Unintelligible("an exec id is not one".to_owned()));
         }
         match self.transport.get(&format!("/exec/{exec_id}/json"), self.timeout).await {
             // It ended between the two questions.
-            Err(fault) if fault.is_not_found() => Ok(false),
+            Err(fault) if fault.is_not_found() => Ok((false, None)),
             body => decode::exec_runs(&body?),
         }
     }
@@ -258,6 +261,30 @@ impl EngineView {
         match self.transport.get(&format!("/images/{reference}/json"), self.timeout).await {
             Err(fault) if fault.is_not_found() => Ok(None),
             body => decode::image(&body?).map(Some),
+        }
+    }
+
+    /// The name that this engine has for itself, if it has one that stays: Podman makes up another with every answer.
+    pub(crate) async fn own_id(&self) -> Option<String> {
+        if self.is_podman().await.unwrap_or(true) {
+            return None;
+        }
+        let answer = self.transport.get("/info", self.timeout).await.ok()?;
+        let answer: serde_json::Value = serde_json::from_slice(&answer).ok()?;
+        answer.get("ID")?.as_str().filter(|id| !id.is_empty()).map(ToOwned::to_owned)
+    }
+
+    /// Whether there is a volume of this name.
+    pub(crate) async fn has_volume(&self, name: &str) -> Result<bool, EngineFault> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if name.is_empty() || !name.bytes().all(plain) || name.contains("..") {
+            return Err(EngineFault::Unintelligible("the volume's name is not one".to_owned()));
+        }
+        match self.transport.get(&format!("/volumes/{name}"), self.timeout).await {
+            Ok(_) => Ok(true),
+            // Whoever does not know the question has not answered it.
+            Err(EngineFault::Status { status: 404, message }) if message.contains("no such volume") => Ok(false),
+            Err(fault) => Err(fault),
         }
     }
 

@@ -259,7 +259,7 @@ fn act(model: &mut Model, command: Command, effects: &mut Vec<Effect>) {
         _ => return,
     };
     if let Some(observation) = &model.observation {
-        let preview = Preview::new(intent, observation, &model.setup.policy, model.now);
+        let mut preview = Preview::new(intent, observation, &model.setup.policy, model.now);
         let removed = preview.to_weigh();
         if !removed.is_empty() {
             effects.push(Effect::Weigh(removed));

@@ -302,3 +302,19 @@ fn an_address_without_its_system_is_asked_by_nobody() {
     let finished = host.status(["--db", "http://127.0.0.1:3333"]).expect_exit(2);
     finished.expect_stderr("write `--db SYSTEM=http://127.0.0.1:3333`");
 }
+
+#[test]
+fn a_session_that_moves_between_two_lists_is_not_missed() {
+    let (host, parachute) = host_and_application();
+    parachute.archived("s-back", Some("b"), 30.0);
+    parachute.unarchives_between_two_questions();
+    let report = status(&host, &parachute).expect_exit(0).json();
+    expect(&report, "parachute-env-b", "active", "session s-back");
+}
+
+#[test]
+fn lists_that_never_agree_are_doubt() {
+    let (host, parachute) = host_and_application();
+    parachute.never_says_the_same_twice();
+    expect_unknown(&host, &parachute, "changed between any two of three looks");
+}
