@@ -283,7 +283,9 @@ impl EngineView {
         match self.transport.get(&format!("/volumes/{name}"), self.timeout).await {
             Ok(_) => Ok(true),
             // Whoever does not know the question has not answered it.
-            Err(EngineFault::Status { status: 404, message }) if message.contains("no such volume") => Ok(false),
+            Err(EngineFault::Status { status: 404, message }) if message.contains("no such volume") => {
+                Ok(false)
+            }
             Err(fault) => Err(fault),
         }
     }

@@ -57,7 +57,8 @@ impl Users {
         let mut users = Self { ours, others: Vec::new(), unseen: hidden(&text) };
         for entry in proc.read_dir().map_err(untold)? {
             let name = entry.map_err(untold)?.file_name();
-            let Some(pid) = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) else {
+            let Some(pid) = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+            else {
                 continue;
             };
             let folder = proc.join(pid);
@@ -93,7 +94,8 @@ impl Users {
                 let within = mount.part.starts_with(&part);
                 let around = part.starts_with(&mount.part);
                 // Somebody who sees our files as we do has them all around him; so does whoever looks at all of the disk.
-                let is_a_view = process.is_at_home || (mount.part == Path::new("/") && home.place == Path::new("/"));
+                let is_a_view =
+                    process.is_at_home || (mount.part == Path::new("/") && home.place == Path::new("/"));
                 if within || (around && !is_a_view) {
                     let (name, place) = (&process.name, mount.place.display());
                     return Err(format!("{name} has {} mounted at {place}", shown(&real, &part, mount)));
@@ -176,11 +178,11 @@ mod tests {
         for (pid, mounts) in [("self", ours), ("1", ours)].iter().chain(processes) {
             fs::create_dir_all(proc.join(pid)).unwrap();
             fs::write(proc.join(pid).join("comm"), "agent\n").unwrap();
-            if *mounts != "unreadable" {
-                fs::write(proc.join(pid).join("mountinfo"), mounts).unwrap();
-            } else {
+            if *mounts == "unreadable" {
                 // Reading a folder fails in a way that no ended process does.
                 fs::create_dir_all(proc.join(pid).join("mountinfo")).unwrap();
+            } else {
+                fs::write(proc.join(pid).join("mountinfo"), mounts).unwrap();
             }
         }
         let folder = place.path().join("sandboxes/old");
@@ -189,7 +191,8 @@ mod tests {
     }
 
     fn told(processes: &[(&str, String)], of: impl Fn(&Path) -> PathBuf) -> Result<(), String> {
-        let processes: Vec<(&str, &str)> = processes.iter().map(|(pid, text)| (*pid, text.as_str())).collect();
+        let processes: Vec<(&str, &str)> =
+            processes.iter().map(|(pid, text)| (*pid, text.as_str())).collect();
         let (place, folder) = machine(&processes);
         let fill = |text: &str| text.replace("{folder}", &of(&folder).display().to_string());
         for (pid, text) in processes.iter().filter(|(_, text)| *text != "unreadable") {
@@ -202,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_any_process_has_mounted_stays() {
-        let bound = |part: &str| vec![("77", format!("{CONTAINER}51 50 8:1 {part} /root rw - ext4 /dev/sda1 rw\n"))];
+        let bound =
+            |part: &str| vec![("77", format!("{CONTAINER}51 50 8:1 {part} /root rw - ext4 /dev/sda1 rw\n"))];
         assert_eq!(told(&bound("/elsewhere"), Path::to_owned), Ok(()));
         let mounted = |of: &dyn Fn(&Path) -> PathBuf| told(&bound("{folder}"), of).unwrap_err();
         assert!(mounted(&|folder| folder.to_owned()).contains("process 77 (agent) has it mounted at /root"));
@@ -230,11 +234,8 @@ mod tests {
     #[test]
     fn a_folder_that_somebody_works_in_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("1000")
-            .current_dir(folder.path())
-            .spawn()
-            .unwrap();
+        let mut child =
+            std::process::Command::new("sleep").arg("1000").current_dir(folder.path()).spawn().unwrap();
         let refused = Users::look().unwrap().have_left(folder.path());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
 use thiserror::Error;
 
 use crate::engine::{Address, Endpoint, EngineView};
@@ -42,7 +44,9 @@ pub enum LockFault {
     #[error("another keeper is at work on this host: {0}; try again when it is done")]
     Held(String),
     /// Somebody has the engine's socket who is no keeper.
-    #[error("nothing can be done on this host, because {0} holds the keeper's lock and is no keeper; end it first")]
+    #[error(
+        "nothing can be done on this host, because {0} holds the keeper's lock and is no keeper; end it first"
+    )]
     Squatted(String),
     /// The lock cannot be used.
     #[error("the lock {path} cannot be used: {why}; give this user access to the state folder")]
@@ -78,15 +82,15 @@ impl Seat {
     fn socket_name(&self) -> String {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-:.".contains(&byte);
         let short = self.engine.len() <= 64 && self.engine.bytes().all(plain);
-        let engine =
-            if short { self.engine.clone() } else { format!("{:016x}", fingerprint(&self.engine)) };
+        let engine = if short { self.engine.clone() } else { format!("{:016x}", fingerprint(&self.engine)) };
         format!("sandkeeper-keeper-{engine}")
     }
 }
 
 /// FNV-1a: the same in every release and on every machine, for names of files.
 fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 impl KeeperLock {
@@ -145,8 +149,7 @@ impl KeeperLock {
 
 /// Takes the engine's socket, which ends with this process.
 fn take_socket(name: &str) -> Result<OwnedFd, LockFault> {
-    let unusable =
-        |error: Errno| LockFault::Unusable { path: format!("@{name}"), why: error.to_string() };
+    let unusable = |error: Errno| LockFault::Unusable { path: format!("@{name}"), why: error.to_string() };
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(unusable)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = || socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(unusable);
@@ -164,7 +167,9 @@ fn take_socket(name: &str) -> Result<OwnedFd, LockFault> {
                 Ok(()) => rustix::net::sockopt::socket_peercred(&asking).ok(),
                 Err(_) => None,
             };
-            let Some(holder) = named else { return Err(LockFault::Held("who it is cannot be told".to_owned())) };
+            let Some(holder) = named else {
+                return Err(LockFault::Held("who it is cannot be told".to_owned()));
+            };
             let pid = holder.pid.as_raw_nonzero().get();
             let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             let command = clean(command.trim_end()).into_owned();

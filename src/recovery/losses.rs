@@ -55,11 +55,12 @@ pub(crate) async fn lacks(engine: &EngineView, remake: &Remake) -> Vec<String> {
         lacks.push(format!("empty again: {}", tmpfs.join(", ")));
     }
     for (name, target) in remake.volumes() {
-        match engine.has_volume(&name).await {
-            Ok(true) => {}
-            Ok(false) => lacks.push(format!("the volume at {target} is gone and comes back empty: {name}")),
-            Err(_) => lacks.push(format!("whether the volume at {target} is still there cannot be told: {name}")),
-        }
+        let lack = match engine.has_volume(&name).await {
+            Ok(true) => continue,
+            Ok(false) => "is gone and comes back empty",
+            Err(_) => "may be gone, which cannot be told",
+        };
+        lacks.push(format!("the volume at {target} {lack}: {name}"));
     }
     if !remake.other_networks.is_empty() {
         lacks.push(format!("not connected again to: {}", remake.other_networks.join(", ")));

@@ -378,10 +378,13 @@ mod tests {
         });
         let x = json!({ "Type": "bind", "Source": "/etc/x", "Target": "/x" });
         assert_eq!(host["Mounts"], json!([work, x]));
-        assert_eq!(sources_in(&document), [
-            Source { path: "/srv".to_owned(), made_if_missing: false },
-            Source { path: "/etc/x".to_owned(), made_if_missing: false },
-        ]);
+        assert_eq!(
+            sources_in(&document),
+            [
+                Source { path: "/srv".to_owned(), made_if_missing: false },
+                Source { path: "/etc/x".to_owned(), made_if_missing: false },
+            ]
+        );
         // What relabels its folder has no such form.
         recorded["HostConfig"]["Binds"] = json!(["/srv:/work:Z"]);
         assert!(Remake::read(&recorded.to_string()).unwrap().document_insisting("i:1").is_none());

@@ -84,7 +84,7 @@ impl Step {
 
 /// How many bytes are set aside for the steps of a plan: a few pages, and more for each item.
 const ROOM: usize = 64 * 1024;
-const ROOM_PER_ITEM: usize = 4 * 1024;
+const ROOM_PER_ITEM: usize = 2 * 1024;
 
 /// An item that was begun and never came to an outcome: the program was killed in between.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -227,7 +227,7 @@ impl Preview {
     }
 
     /// The next of the containers that would be removed to look into; of very many only some at once.
-    pub fn to_weigh(&mut self) -> Vec<Arc<Container>> {
+    pub fn next_to_weigh(&mut self) -> Vec<Arc<Container>> {
         let room = WEIGHED_AT_ONCE.saturating_sub(self.asked.len());
         let removed = self.plan.items().iter().filter(|item| item.action.removes());
         let new = removed.filter(|item| {
@@ -312,7 +312,8 @@ impl Preview {
             }
         }
         if self.plan.items().iter().any(|item| item.action == Action::Recreate) {
-            let what = "does not come back: what was written inside, outside of mounts; what is in memory; what ran";
+            let what =
+                "does not come back: what was written inside, outside of mounts; what is in memory; what ran";
             sentences.push(what.to_owned());
         }
         if !memory.is_empty() {

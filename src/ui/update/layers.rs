@@ -209,7 +209,7 @@ fn on_preview(model: &mut Model, key: KeyEvent, mut preview: Preview, effects: &
         && let Some(observation) = &model.observation
     {
         preview.change_intent(changed, observation, &model.setup.policy, model.now);
-        let removed = preview.to_weigh();
+        let removed = preview.next_to_weigh();
         if !removed.is_empty() {
             effects.push(Effect::Weigh(removed));
         }

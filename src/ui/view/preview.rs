@@ -36,7 +36,10 @@ pub(super) fn draw(model: &Model, preview: &Preview, area: Rect, buffer: &mut Bu
     if losses.len() > room {
         let left_out = losses.len() - (room - 1);
         losses.truncate(room - 1);
-        losses.push((format!("and {left_out} more lines; `--dry-run` on the command line shows all"), Role::Warning));
+        losses.push((
+            format!("and {left_out} more lines; `--dry-run` on the command line shows all"),
+            Role::Warning,
+        ));
     }
     let notes: Vec<(String, Role)> = losses.into_iter().chain(notes).collect();
     let wanted = cells(plan.items().len().max(1) + notes.len() + 4);

@@ -314,7 +314,10 @@ fn control_acts_on_it_as_on_a_real_one() {
         let (control, id) = (host.control(), &host.ids[0]);
         assert!(matches!(control.remove(permit(id)).await, Ok(RemoveOutcome::Refused(_))));
         assert_eq!(control.stop(permit(id), PATIENCE).await, Ok(StopOutcome::Stopped));
-        assert!(control.stop(permit(id), PATIENCE).await.is_ok(), "nothing runs, and that is what was asked for");
+        assert!(
+            control.stop(permit(id), PATIENCE).await.is_ok(),
+            "nothing runs, and that is what was asked for"
+        );
         control.start(permit(id)).await.unwrap();
         assert_eq!(control.force_remove(permit(id)).await, Ok(RemoveOutcome::Removed));
         assert_eq!(control.remove(permit(id)).await, Ok(RemoveOutcome::AlreadyGone));

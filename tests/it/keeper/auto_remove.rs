@@ -24,14 +24,17 @@ fn a_stop_that_would_remove_is_refused_and_names_the_verb() {
     let host = SimHost::new();
     let id = host.sandbox("passing", "atlas").with(true, "AutoRemove", json!(true)).placed();
     host.store.session("s1", "atlas").status("active").insert();
-    for arguments in [&["stop", "--yes", "--json", "passing"][..], &["stop", "--yes", "--json", "--even-if-live", "1", "passing"]] {
+    for arguments in [
+        &["stop", "--yes", "--json", "passing"][..],
+        &["stop", "--yes", "--json", "--even-if-live", "1", "passing"],
+    ] {
         let finished = host.sandkeeper(arguments).run().expect_exit(3);
         let (result, reason) = outcome(&finished.json());
         assert!(result == "kept" && reason.contains("say `rm`"), "{finished}");
     }
     host.store.end("s1");
     let terminal = host.dashboard(&[]);
-    terminal.wait_for("passing").type_keys("js").wait_for("Stop: 0 to change").wait_for("made with --rm");
+    terminal.wait_for("passing").type_keys("jS").wait_for("Stop: 0 to change").wait_for("made with --rm");
     terminal.press(Key::Esc).wait_gone("[ Cancel ]").quit();
     assert_eq!(host.engine.mutations(), [""; 0]);
     assert_eq!(host.state(&id).as_deref(), Some("running"));
@@ -45,7 +48,8 @@ fn a_removal_by_its_own_stop_is_told_as_one_and_can_be_undone() {
     let preview = host.sandkeeper(&["rm", "--dry-run", "passing"]).run().expect_exit(0);
     let preview = preview.expect_stdout("its stop removes it at once").expect_stdout("stop, then remove");
     preview.expect_stdout("memory-backed /scratch");
-    let finished = host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "passing"]).run().expect_exit(0);
+    let finished =
+        host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "passing"]).run().expect_exit(0);
     let (result, reason) = outcome(&finished.json());
     assert_eq!(result, "removed", "{finished}");
     assert!(reason.contains("made with --rm") && reason.contains("went with its stop"), "{reason}");
@@ -82,7 +86,7 @@ fn the_preview_of_a_stop_says_what_it_loses() {
     let told = host.sandkeeper(&["stop", "--dry-run", "--json", "quiet"]).run().expect_exit(0).json();
     assert_eq!(told["outcomes"][0]["losses"].as_array().map(Vec::len), Some(2), "{told:#}");
     let terminal = host.dashboard(&[]);
-    terminal.wait_for("quiet").type_keys("js").wait_for("Stop: 1 to change");
+    terminal.wait_for("quiet").type_keys("jS").wait_for("Stop: 1 to change");
     terminal.wait_for("memory-backed /scratch is emptied");
     terminal.press(Key::Esc).wait_gone("[ Cancel ]").quit();
 }

@@ -91,7 +91,8 @@ fn a_counted_session_that_has_ended_meanwhile_is_no_reason_to_stay() {
         store.session(session, "atlas").status("active").insert();
     }
     let path = store.path().to_owned();
-    let ends = move || sql(&path, "UPDATE sessions SET status = 'ended', ended_at = unixepoch() WHERE id = 's2'");
+    let ends =
+        move || sql(&path, "UPDATE sessions SET status = 'ended', ended_at = unixepoch() WHERE id = 's2'");
     let inspect = format!("/containers/{}/json", row.id);
     // What does not run is inspected by the check alone.
     host.engine.on("GET", &inspect, happens_before(&row.inspect(), 1, ends));
@@ -129,7 +130,8 @@ fn two_users_never_act_on_one_engine_at_once() {
         host.engine.requests().iter().any(|request| request.contains("/stop"))
     });
     let elsewhere = host.home.path().join("another-state");
-    let other = host.sandkeeper(&["stop", "--yes", "--json", "other"]).env("XDG_STATE_HOME", &elsewhere).spawn();
+    let other =
+        host.sandkeeper(&["stop", "--yes", "--json", "other"]).env("XDG_STATE_HOME", &elsewhere).spawn();
     let holder = format!("pid {} (sandkeeper) of uid ", first.id());
     wait_until("it says who holds the lock", || other.errors_so_far().contains(&holder));
     assert_eq!(host.engine.mutations().len(), 1, "{:?}", host.engine.mutations());
@@ -174,5 +176,38 @@ fn a_removal_that_cannot_be_journalled_is_told_and_is_no_success() {
     assert_eq!(report["outcomes"][0]["journalled"], json!(false), "{finished}");
     let (ended, reason) = result(&report);
     assert!(ended == "removed" && reason.contains("it is not journalled"), "{finished}");
+    assert_eq!(host.state(&id), None);
+}
+
+#[test]
+#[ignore = "needs the right to mount: run tests/run"]
+fn a_disk_that_fills_up_while_a_container_stops_keeps_nothing_out_of_the_journal() {
+    let host = SimHost::frozen();
+    let id = host.sandbox("slow", "atlas").slow().placed();
+    let place = host.home.path().join("small");
+    std::fs::create_dir_all(&place).unwrap();
+    let mount = |arguments: &[&str]| {
+        let done =
+            std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(&place).status().unwrap();
+        assert!(done.success());
+    };
+    mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]);
+    let running = host.sandkeeper(&["rm", "--yes", "--json", "slow"]).env("XDG_STATE_HOME", &place).spawn();
+    wait_until("it was asked to stop", || {
+        host.engine.requests().iter().any(|request| request.contains("/stop"))
+    });
+    // Every last byte.
+    let mut filler = std::fs::File::create(place.join("filler")).unwrap();
+    while std::io::Write::write(&mut filler, &[1; 4096]).is_ok_and(|written| written > 0) {}
+    host.let_them_end();
+    let finished = running.wait();
+    drop(filler);
+    std::fs::remove_file(place.join("filler")).unwrap();
+    let log = host.sandkeeper(&["log"]).env("XDG_STATE_HOME", &place).run();
+    mount(&["umount"]);
+    let report = finished.json();
+    assert_eq!(result(&report).0, "removed", "{finished}");
+    assert_eq!(report["outcomes"][0]["journalled"], json!(true), "{finished}");
+    log.expect_exit(0).expect_stdout("removed");
     assert_eq!(host.state(&id), None);
 }

@@ -343,7 +343,8 @@ fn a_folder_that_a_container_of_another_engine_has_stays(engine: &RealEngine) {
     let home = home_with(&host, &["old", "free"]);
     let scene = engine.scene();
     let old = root(&home).join("old");
-    let id = scene.container(scene.name("far")).mount(&old.join("home").display().to_string(), "/root").running();
+    let id =
+        scene.container(scene.name("far")).mount(&old.join("home").display().to_string(), "/root").running();
     let report = listed(&host);
     let kept = |name: &str| {
         let of = |each: &&Value| each["path"].as_str().unwrap().ends_with(name);

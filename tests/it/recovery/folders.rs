@@ -33,7 +33,10 @@ fn a_missing_folder_is_named_and_nothing_is_made() {
     let before = host.engine.mutations();
     let (ending, reason) = result(&recreate(&host, "atlas").expect_exit(3).json());
     assert_eq!(ending, "failed");
-    assert!(reason.contains(&shared(&host).display().to_string()) && reason.contains("not there"), "{reason}");
+    assert!(
+        reason.contains(&shared(&host).display().to_string()) && reason.contains("not there"),
+        "{reason}"
+    );
     assert_eq!(host.engine.mutations(), before, "the engine was asked for nothing");
     assert!(!shared(&host).exists());
     fs::rename(away, shared(&host)).unwrap();
@@ -56,7 +59,9 @@ fn what_we_removed_is_not_undone_on_a_missing_folder() {
 fn what_was_put_aside_stays_there_while_its_folder_is_missing() {
     let host = SimHost::new();
     let id = host.sandbox("quiet", "atlas").sleeping().with(true, "Binds", json!([bind(&host)])).placed();
-    host.sandkeeper(&["rm", "--quarantine", "--yes", "--json", "--grace", "1s", "quiet"]).run().expect_exit(0);
+    host.sandkeeper(&["rm", "--quarantine", "--yes", "--json", "--grace", "1s", "quiet"])
+        .run()
+        .expect_exit(0);
     let away = away(&host);
     let before = host.engine.mutations();
     let (ending, reason) = result(&host.sandkeeper(&["undo", "--yes", "--json"]).run().expect_exit(3).json());
@@ -64,7 +69,10 @@ fn what_was_put_aside_stays_there_while_its_folder_is_missing() {
     assert_eq!(host.engine.mutations(), before, "it kept its name, and was not started");
     assert_eq!(host.state(&id).as_deref(), Some("exited"));
     fs::rename(away, shared(&host)).unwrap();
-    assert_eq!(result(&host.sandkeeper(&["undo", "--yes", "--json"]).run().expect_exit(0).json()).0, "restored");
+    assert_eq!(
+        result(&host.sandkeeper(&["undo", "--yes", "--json"]).run().expect_exit(0).json()).0,
+        "restored"
+    );
 }
 
 #[test]

@@ -204,7 +204,8 @@ fn undo_says_what_does_not_come_back_and_what_it_leaves_out() {
     host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "unrecorded", "last"]).run().expect_exit(0);
     in_state(&host, "DELETE FROM specs WHERE name = 'unrecorded'");
     let preview = host.sandkeeper(&["undo", "--dry-run"]).run().expect_exit(0);
-    let preview = preview.expect_stdout("in last: what was written inside the old one, outside of mounts, is lost");
+    let preview =
+        preview.expect_stdout("in last: what was written inside the old one, outside of mounts, is lost");
     let preview = preview.expect_stdout("what ran in it begins anew; empty again: /scratch");
     let preview = preview.expect_stdout("left out: earlier: it was removed earlier");
     preview.expect_stdout("left out: unrecorded: it was not recorded how it was made");
