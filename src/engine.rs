@@ -14,7 +14,7 @@ pub mod sim;
 mod transport;
 mod view;
 
-pub use control::{EngineControl, RemoveOutcome, StopOutcome};
+pub use control::{EngineControl, FRESH, Permit, RemoveOutcome, StopOutcome};
 pub use endpoint::{Address, Attempt, Endpoint, EndpointFault, EndpointRequest, resolve, usual_places};
 pub use fault::EngineFault;
 pub use view::{Change, ChangeKind, EngineEvent, EngineInfo, EngineView, LogLine, Usage, document_lines};

@@ -2,6 +2,7 @@
 //! Finding them changes nothing; moving them away is the keeper's work.
 
 mod ground;
+mod users;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +19,7 @@ use crate::domain::snapshot::{StoreFacts, SystemFacts};
 use crate::domain::span::{Precise, elapsed};
 use crate::domain::{Clock, Policy, Snapshot, SystemName};
 pub(crate) use ground::{mounted_below, open_below};
+pub(crate) use users::Users;
 
 /// Where folders go before they are deleted: beside the others, so that nothing is copied.
 pub const TRASH: &str = ".sandkeeper-trash";
@@ -143,6 +145,11 @@ pub fn leftovers(
 ) -> Result<Vec<Leftover>, FolderFault> {
     let Some(listing) = list(root, Path::new(""))? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
+    let users = Users::look();
+    let in_use = |path: &Path| match &users {
+        Ok(users) => users.have_left(path).err(),
+        Err(why) => Some(why.clone()),
+    };
     for path in listing {
         let Ok(metadata) = path.symlink_metadata() else { continue };
         if !metadata.is_dir() || is_used(&path, mounted) || path.ends_with(TRASH) {
@@ -167,7 +174,13 @@ pub fn leftovers(
             bytes: measure.bytes,
             measured: measure.complete,
             changed_at: measure.changed_at,
-            kept: root.doubt.clone().or_else(|| mounted_below(&path).err()).or(unseen).or(too_new),
+            kept: root
+                .doubt
+                .clone()
+                .or_else(|| mounted_below(&path).err())
+                .or_else(|| in_use(&path))
+                .or(unseen)
+                .or(too_new),
             claimed: root.claimed.clone(),
             base: root.base.clone(),
             identity: (metadata.dev(), metadata.ino()),

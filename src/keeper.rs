@@ -13,6 +13,7 @@ mod made;
 mod outcome;
 mod protocol;
 mod secrets;
+mod sources;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ use check::Checker;
 use comeback::Comeback;
 pub use folders::FolderOutcome;
 use journal::Journal;
-pub use lock::{KeeperLock, LockFault};
+pub use lock::{KeeperLock, LockFault, Seat};
 
 /// How often it is looked whether the pause after a failed comeback is over.
 pub const HEAL_PACE: Duration = Duration::from_millis(250);
@@ -270,6 +271,7 @@ impl Keeper {
                     ending: Ending::Kept,
                     reason,
                     evidence_missing: false,
+                    unjournalled: None,
                     duration: Duration::ZERO,
                 };
                 return (index, outcome);
@@ -296,14 +298,16 @@ impl Keeper {
                 progress,
                 cancel,
             };
-            let ended = removal.carry_out().await;
+            let mut ended = removal.carry_out().await;
             let left_behind = if ended.ending == Ending::Removed && !item.binds.is_empty() {
                 format!("; left behind: {}", item.binds.join(", "))
             } else {
                 String::new()
             };
-            if let (Ending::Removed, Some(id)) = (ended.ending, &item.id) {
-                self.note_removed(id, now).await;
+            if let (Ending::Removed, Some(id)) = (ended.ending, &item.id)
+                && let Err(fault) = self.note_removed(id, now).await
+            {
+                ended.unwritten.get_or_insert(fault);
             }
             if let (Ending::Removed | Ending::AlreadyGone, Some(id)) = (ended.ending, &item.id)
                 && checker.mark_on(id).is_some()
@@ -328,16 +332,14 @@ impl Keeper {
     }
 
     /// What the keeper removed is nobody's loss, and can be undone if it is recorded.
-    async fn note_removed(&self, id: &ContainerId, at: Timestamp) {
+    async fn note_removed(&self, id: &ContainerId, at: Timestamp) -> Result<(), StateFault> {
         let (host, who, id) = (self.host.clone(), self.who.clone(), id.clone());
         // Without it the removal can only be undone as long as somebody misses it.
-        let _ = self
-            .journal
-            .perform(move |state| {
-                state.set_removed(&host, &id, at, &who)?;
-                state.end_quarantine(&host, &id).map(|_| ())
-            })
-            .await;
+        let written = self.journal.perform(move |state| {
+            state.set_removed(&host, &id, at, &who)?;
+            state.end_quarantine(&host, &id).map(|_| ())
+        });
+        written.await
     }
 
     /// Brings one container back.
@@ -390,13 +392,16 @@ impl Keeper {
     ) -> ItemOutcome {
         let mut reason = ended.reason;
         let line = format!("{}: {reason}{addition}", ended.ending.as_str());
-        if let Err(fault) = self.journal.step(number, Step::Outcome, line).await {
-            reason = format!("{reason} (and it could not be journalled: {fault})");
+        let written = self.journal.step(number, Step::Outcome, line).await;
+        let unjournalled = written.err().or(ended.unwritten).map(|fault| fault.to_string());
+        if let Some(fault) = &unjournalled {
+            reason = format!("{reason} (and it is not journalled: {fault})");
         }
         let outcome = ItemOutcome {
             ending: ended.ending,
             reason,
             evidence_missing: ended.evidence_missing,
+            unjournalled,
             duration: began.elapsed(),
             item,
         };

@@ -10,9 +10,10 @@ mod spec;
 mod stand_in;
 
 pub use export::{ExportFault, export};
+pub(crate) use losses::lacks;
 pub use losses::{Losses, losses};
 pub use recorder::Recorder;
 pub(crate) use recorder::record;
 pub use repositories::{Repository, Unsaved};
-pub(crate) use spec::secrets_in;
 pub use spec::{Remake, SpecFault};
+pub(crate) use spec::{Source, secrets_in, sources_in};

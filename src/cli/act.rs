@@ -1,9 +1,11 @@
 //! What every command that changes something has in common: take the lock, look, plan, show, confirm, carry out, sum up.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::StreamExt;
 use jiff::Timestamp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -11,24 +13,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::{Manner as Writing, complain, in_lines, write};
 use super::progress::Display;
+use super::reconcile::OutcomeReport;
 use super::report::{outcome as outcome_of_look, unavailable};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Action, Intent, Item, Plan};
-use crate::domain::{Snapshot, Verdicts, classify, plan};
+use crate::domain::{Container, ContainerId, Snapshot, Verdicts, classify, plan};
 use crate::engine::{Endpoint, EngineView};
-use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, who};
-use crate::recovery::{Recorder, losses};
+use crate::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, Seat, who};
+use crate::recovery::{Recorder, Remake, lacks, losses};
 use crate::state::State;
 use crate::text::{clean, fit};
 use crate::watch::Observer;
 
 /// How long a second keeper waits for the first.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
-/// How many containers are looked into for what their removal would lose, and how long that may take.
-const MOST_WEIGHED: usize = 20;
+/// How many containers are looked into at once for what their removal would lose, and how long that may take: for one, and
+/// for all of them where somebody waits for the question.
+const WEIGHED_AT_ONCE: usize = 20;
 const WEIGHED_WITHIN: Duration = Duration::from_secs(3);
 /// How long a look may go on to record how what it shows was made.
 const RECORDED_WITHIN: Duration = Duration::from_secs(1);
+const ALL_WEIGHED_WITHIN: Duration = Duration::from_secs(20);
 /// From this many changes on, the confirmation asks for the number.
 const MANY: usize = 10;
 
@@ -67,6 +72,16 @@ pub(super) struct Pass {
     pub(super) interrupted: bool,
     /// Containers that wait for their last session.
     pub(super) draining: usize,
+    /// What each would lose, as far as it was looked into.
+    pub(super) losses: HashMap<ContainerId, Vec<String>>,
+}
+
+impl Pass {
+    /// What came of each, for JSON.
+    pub(super) fn reports(&self) -> Vec<OutcomeReport<'_>> {
+        let losses = |outcome: &ItemOutcome| self.losses.get(outcome.item.id.as_ref()?).map(Vec::as_slice);
+        self.outcomes.iter().map(|outcome| OutcomeReport::new(outcome, losses(outcome))).collect()
+    }
 }
 
 /// A host on which something is about to be done: the lock is held, unless it is a dry run.
@@ -193,8 +208,12 @@ impl<'a> Site<'a> {
         if !self.wish.json {
             write(&preview(&plan, Writing::of_stdout()));
         }
-        if !self.wish.json && !self.wish.yes {
-            write(&in_lines(&self.losses(&plan, verdicts).await));
+        let mut losses = HashMap::new();
+        if !self.wish.yes && !self.wish.json {
+            losses = self.losses(&plan, verdicts, Some(ALL_WEIGHED_WITHIN)).await;
+            write(&in_lines(&loss_lines(&plan, &losses)));
+        } else if self.wish.dry_run {
+            losses = self.losses(&plan, verdicts, None).await;
         }
         let outcomes = if self.wish.dry_run || plan.changes() == 0 {
             plan.into_items().into_iter().map(not_done).collect()
@@ -208,37 +227,71 @@ impl<'a> Site<'a> {
         let outcome =
             if looked != Outcome::Done || outcomes.iter().any(|o| o.evidence_missing) || !brakes.is_empty() {
                 Outcome::Unavailable
-            } else if of(Ending::Failed) || of(Ending::Skipped) || of(Ending::Rescued) {
+            } else if of(Ending::Failed)
+                || of(Ending::Skipped)
+                || of(Ending::Rescued)
+                || outcomes.iter().any(|outcome| outcome.unjournalled.is_some())
+            {
                 Outcome::Partial
             } else {
                 Outcome::Done
             };
         let interrupted = self.cancel.is_cancelled();
-        Ok(Pass { outcomes, brakes, outcome, unavailable, interrupted, draining })
+        Ok(Pass { outcomes, brakes, outcome, unavailable, interrupted, draining, losses })
     }
 
-    /// What would be lost with each container that is to be removed, for whoever is about to decide.
-    async fn losses(&self, plan: &Plan, verdicts: &Verdicts) -> Vec<String> {
-        let removed: Vec<&Item> = plan.items().iter().filter(|item| item.action.removes()).collect();
+    /// What each item loses: a removal for good, a stop what is in memory, a comeback what does not come back. What was not
+    /// looked into in time is not among them.
+    async fn losses(
+        &self,
+        plan: &Plan,
+        verdicts: &Verdicts,
+        patience: Option<Duration>,
+    ) -> HashMap<ContainerId, Vec<String>> {
         let engine = EngineView::new(self.endpoint.clone(), self.house.settings.timeout);
-        let looks = removed.iter().take(MOST_WEIGHED).filter_map(|item| {
-            let verdict =
-                verdicts.containers.iter().find(|verdict| verdict.subject.id() == item.id.as_ref())?;
-            let container = verdict.subject.container()?;
-            let engine = &engine;
-            Some(async move { (&item.name, losses(engine, container, WEIGHED_WITHIN).await.sentences()) })
-        });
-        let weighed = futures_util::future::join_all(looks).await;
-        let mut lines: Vec<String> = weighed
-            .into_iter()
-            .filter(|(_, sentences)| !sentences.is_empty())
-            .map(|(name, sentences)| clean(&format!("in {name}: {}", sentences.join("; "))).into_owned())
+        let here: HashMap<&ContainerId, &Container> = verdicts
+            .containers
+            .iter()
+            .filter_map(|verdict| Some((verdict.subject.id()?, verdict.subject.container()?)))
             .collect();
-        let more = removed.len().saturating_sub(MOST_WEIGHED);
-        if more > 0 {
-            lines.push(format!("{more} more were not looked into"));
+        let looks = plan.items().iter().filter(|item| loses(item)).filter_map(|item| {
+            let id = item.id.as_ref()?;
+            let (engine, here) = (&engine, &here);
+            Some(async move {
+                let lost = match (item.action, here.get(id)) {
+                    (Action::Recreate, _) => self.lacks(engine, id).await,
+                    (action, Some(container)) if action.removes() => {
+                        losses(engine, container, WEIGHED_WITHIN).await.sentences()
+                    }
+                    _ => item.shown.lost_by_a_stop(),
+                };
+                (id.clone(), lost)
+            })
+        });
+        let mut looks = futures_util::stream::iter(looks).buffer_unordered(WEIGHED_AT_ONCE);
+        let until = patience.map(|patience| tokio::time::Instant::now() + patience);
+        let mut found = HashMap::new();
+        loop {
+            let next = match until {
+                Some(until) => tokio::time::timeout_at(until, looks.next()).await.unwrap_or(None),
+                None => looks.next().await,
+            };
+            let Some((id, lost)) = next else { return found };
+            found.insert(id, lost);
         }
-        lines
+    }
+
+    /// What does not come back with a container that is made again.
+    async fn lacks(&self, engine: &EngineView, id: &ContainerId) -> Vec<String> {
+        let settings = &self.house.settings;
+        let spec = State::open_to_read(&settings.state_folder)
+            .ok()
+            .flatten()
+            .and_then(|state| state.spec(&self.endpoint.address.identity(), id).ok().flatten());
+        match spec.map(|spec| Remake::read(spec.reveal())) {
+            Some(Ok(remake)) => lacks(engine, &remake).await,
+            _ => vec!["what does not come back cannot be told".to_owned()],
+        }
     }
 
     async fn carry_out(&mut self, plan: Plan, snapshot: &Snapshot) -> Result<Vec<ItemOutcome>, Trouble> {
@@ -309,7 +362,8 @@ pub(super) async fn keeper(
     let told = |held: &crate::keeper::LockFault| complain(&format!("waiting: {held}"));
     let folder = &settings.state_folder;
     State::refuse_strangers(folder).map_err(KeeperFault::from)?;
-    let lock = KeeperLock::wait(folder, &endpoint.address.identity(), &who, patience, told).await;
+    let seat = Seat::of(endpoint, settings.timeout).await;
+    let lock = KeeperLock::wait(folder, &seat, &who, patience, told).await;
     let lock = lock.map_err(KeeperFault::from)?;
     let keeper = Keeper::new(lock, folder, endpoint, who, settings.policy.clone(), settings.timeout)?;
     for leftover in keeper.leftovers(folder).await? {
@@ -317,6 +371,30 @@ pub(super) async fn keeper(
         keeper.close(leftover).await?;
     }
     Ok(keeper)
+}
+
+/// Whether something is lost with it.
+fn loses(item: &Item) -> bool {
+    item.action.removes() || matches!(item.action, Action::Stop | Action::Quarantine | Action::Recreate)
+}
+
+/// What is lost, container by container, and how many could not be looked into.
+fn loss_lines(plan: &Plan, losses: &HashMap<ContainerId, Vec<String>>) -> Vec<String> {
+    let mut unseen = 0;
+    let mut lines = Vec::new();
+    for item in plan.items().iter().filter(|item| loses(item)) {
+        match item.id.as_ref().and_then(|id| losses.get(id)) {
+            Some(lost) if lost.is_empty() => {}
+            Some(lost) => {
+                lines.push(clean(&format!("in {}: {}", item.name, lost.join("; "))).into_owned());
+            }
+            None => unseen += 1,
+        }
+    }
+    if unseen > 0 {
+        lines.push(format!("{unseen} more were not looked into in time"));
+    }
+    lines
 }
 
 pub(super) fn can_ask() -> bool {
@@ -327,7 +405,14 @@ pub(super) fn can_ask() -> bool {
 fn not_done(item: Item) -> ItemOutcome {
     let ending = if item.action == Action::Keep { Ending::Kept } else { Ending::Planned };
     let reason = item.reason.to_string();
-    ItemOutcome { item, ending, reason, evidence_missing: false, duration: Duration::ZERO }
+    ItemOutcome {
+        item,
+        ending,
+        reason,
+        evidence_missing: false,
+        unjournalled: None,
+        duration: Duration::ZERO,
+    }
 }
 
 /// What would be done, item by item, and what is kept and why.

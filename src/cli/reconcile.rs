@@ -89,6 +89,10 @@ pub(super) struct OutcomeReport<'a> {
     reason: &'a str,
     /// Folders of the host that a removed container left behind.
     left_behind: &'a [String],
+    /// All that would be lost; `null` where nobody looked.
+    losses: Option<&'a [String]>,
+    /// Whether the journal knows of it.
+    journalled: bool,
     duration_ms: u64,
 }
 
@@ -110,8 +114,8 @@ pub(super) struct Summary {
     adopted: usize,
 }
 
-impl<'a> From<&'a ItemOutcome> for OutcomeReport<'a> {
-    fn from(outcome: &'a ItemOutcome) -> Self {
+impl<'a> OutcomeReport<'a> {
+    pub(super) fn new(outcome: &'a ItemOutcome, losses: Option<&'a [String]>) -> Self {
         let item = &outcome.item;
         Self {
             id: item.id.as_ref().map(crate::domain::ContainerId::as_str),
@@ -123,6 +127,8 @@ impl<'a> From<&'a ItemOutcome> for OutcomeReport<'a> {
             result: outcome.ending,
             reason: &outcome.reason,
             left_behind: outcome.left_behind(),
+            losses,
+            journalled: outcome.unjournalled.is_none(),
             duration_ms: u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -211,7 +217,7 @@ pub(super) async fn run(arguments: &ReconcileArguments, house: &House) -> Result
         write_json(
             &Report {
                 dry_run: arguments.dry_run,
-                outcomes: pass.outcomes.iter().map(OutcomeReport::from).collect(),
+                outcomes: pass.reports(),
                 summary: Summary::of(&pass.outcomes),
                 unavailable: &pass.unavailable,
                 brake: brake.map(|brake| BrakeReport { reason: brake.to_string(), brake }),

@@ -1,19 +1,22 @@
 //! `recreate`, `undo` and `heal`: bringing back what is lost, was removed, or was put aside.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::act::{Asking, Pass, Site, Wish};
-use super::output::{complain, write, write_json};
+use super::output::{complain, in_lines, write, write_json};
 use super::reconcile::{OutcomeReport, Summary};
 use super::targets::{TargetFault, refuse_several};
 use super::{House, Outcome, Trouble};
 use crate::domain::plan::{Intent, Reason, Targets, last_removed, to_heal};
 use crate::domain::{ContainerId, Snapshot, Verdict, Verdicts, WorkspaceRef, plan};
 use crate::keeper::{Ending, HEAL_PACE, KeeperFault, Manner};
+use crate::state::{LogEntry, State};
+use crate::text::clean;
 
 #[derive(Debug, Args)]
 pub(super) struct RecreateArguments {
@@ -57,11 +60,21 @@ struct Report<'a> {
     summary: Summary,
     /// What could not be read; empty when all evidence was good.
     unavailable: &'a [String],
+    /// What was removed and does not come back with this.
+    left_out: &'a [LeftOut],
+}
+
+/// A container that was removed and is not brought back.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct LeftOut {
+    id: String,
+    name: String,
+    why: &'static str,
 }
 
 pub(super) async fn recreate(arguments: &RecreateArguments, house: &House) -> Result<Outcome, Trouble> {
     let find = |verdicts: &Verdicts| resolve(&arguments.targets, verdicts, Among::Lost, house);
-    act("recreate", &arguments.asking, house, find, Intent::Recreate).await
+    act("recreate", &arguments.asking, house, find, Intent::Recreate, |_, _| Vec::new()).await
 }
 
 pub(super) async fn undo(arguments: &UndoArguments, house: &House) -> Result<Outcome, Trouble> {
@@ -69,7 +82,58 @@ pub(super) async fn undo(arguments: &UndoArguments, house: &House) -> Result<Out
         [] => Ok(last_removed(verdicts)),
         targets => resolve(targets, verdicts, Among::Removed, house),
     };
-    act("undo", &arguments.asking, house, find, Intent::Undo).await
+    let folder = &house.settings.state_folder;
+    let left_out = |verdicts: &Verdicts, ids: &HashSet<ContainerId>| {
+        if arguments.targets.is_empty() { left_out(verdicts, ids, folder) } else { Vec::new() }
+    };
+    act("undo", &arguments.asking, house, find, Intent::Undo, left_out).await
+}
+
+/// What the keeper removed and a bare `undo` does not bring back: what was removed earlier, and what it has no record of.
+fn left_out(verdicts: &Verdicts, ids: &HashSet<ContainerId>, folder: &Path) -> Vec<LeftOut> {
+    const UNRECORDED: &str = "it was not recorded how it was made, so it cannot be made again";
+    let gone = verdicts.gone.iter().map(|gone| &gone.remembered);
+    let gone = gone.filter(|gone| gone.removed.is_some() && !ids.contains(&gone.container.id));
+    let mut left_out: Vec<LeftOut> = gone
+        .map(|gone| LeftOut {
+            id: gone.container.id.to_string(),
+            name: gone.container.name.clone(),
+            why: match (gone.has_spec, gone.persistent) {
+                (false, _) => UNRECORDED,
+                (true, false) => "it goes with its sessions, so it is not brought back",
+                (true, true) => "it was removed earlier; `undo` brings it back if you name it",
+            },
+        })
+        .collect();
+    // What was removed last without any record is known to the journal alone.
+    let log = State::open_to_read(folder).ok().flatten().and_then(|state| state.log(None).ok());
+    let log = log.unwrap_or_default();
+    let removed = |entry: &&LogEntry| {
+        entry.outcome.as_deref().is_some_and(|outcome| outcome.starts_with(Ending::Removed.as_str()))
+    };
+    let last = log.iter().rev().find(removed).map(|entry| &entry.at);
+    let known = |entry: &&LogEntry| {
+        let is = |id: &ContainerId| id.as_str() == entry.container;
+        verdicts.gone.iter().any(|gone| is(&gone.remembered.container.id))
+            || verdicts.containers.iter().any(|verdict| verdict.subject.id().is_some_and(is))
+            || made_again(&log, entry)
+    };
+    let of_last = log.iter().filter(removed).filter(|entry| Some(&entry.at) == last);
+    left_out.extend(of_last.filter(|entry| !known(entry)).map(|entry| LeftOut {
+        id: entry.container.clone(),
+        name: entry.name.clone(),
+        why: UNRECORDED,
+    }));
+    left_out
+}
+
+/// Whether the journal says that it came back since, under whatever id.
+fn made_again(log: &[LogEntry], removed: &LogEntry) -> bool {
+    let back = [Ending::Recreated, Ending::Adopted, Ending::Restored].map(Ending::as_str);
+    log.iter().any(|entry| {
+        let outcome = entry.outcome.as_deref().unwrap_or_default();
+        entry.container == removed.container && back.iter().any(|word| outcome.starts_with(word))
+    })
 }
 
 async fn act(
@@ -78,6 +142,7 @@ async fn act(
     house: &House,
     find: impl FnOnce(&Verdicts) -> Result<HashSet<ContainerId>, TargetFault>,
     intent: impl FnOnce(Targets) -> Intent,
+    left_out: impl FnOnce(&Verdicts, &HashSet<ContainerId>) -> Vec<LeftOut>,
 ) -> Result<Outcome, Trouble> {
     let manner = Manner::default();
     let wish = Wish { command, yes: asking.yes, dry_run: asking.dry_run, json: asking.json, manner };
@@ -85,9 +150,14 @@ async fn act(
     let (snapshot, verdicts) = site.look().await?;
     refuse_without_memory(&snapshot)?;
     let ids = find(&verdicts)?;
+    let left_out = left_out(&verdicts, &ids);
+    if !asking.json {
+        let line = |left: &LeftOut| clean(&format!("left out: {}: {}", left.name, left.why)).into_owned();
+        write(&in_lines(&left_out.iter().map(line).collect::<Vec<_>>()));
+    }
     let intent = intent(Targets { ids, even_if_live: None });
     let pass = site.pass(&snapshot, &verdicts, &intent).await?;
-    tell(&pass, asking.dry_run, asking.json);
+    tell(&pass, asking.dry_run, asking.json, &left_out);
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == Ending::Kept);
     Ok(if kept && pass.outcome == Outcome::Done { Outcome::Partial } else { pass.outcome })
 }
@@ -98,11 +168,11 @@ fn refuse_without_memory(snapshot: &Snapshot) -> Result<(), Trouble> {
     fault.map_or(Ok(()), |fault| Err(fault.into()))
 }
 
-fn tell(pass: &Pass, dry_run: bool, json: bool) {
+fn tell(pass: &Pass, dry_run: bool, json: bool, left_out: &[LeftOut]) {
     let summary = Summary::of(&pass.outcomes);
     if json {
-        let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
-        write_json(&Report { dry_run, outcomes, summary, unavailable: &pass.unavailable }, true);
+        let unavailable = &pass.unavailable;
+        write_json(&Report { dry_run, outcomes: pass.reports(), summary, unavailable, left_out }, true);
     } else {
         write(&format!("{}\n", summary.sentence()));
     }
@@ -135,7 +205,7 @@ pub(super) async fn heal(arguments: &HealArguments, house: &House) -> Result<Out
                 let failed = pass.outcomes.iter().any(|outcome| outcome.ending == Ending::Failed);
                 let over = !arguments.watch && (!failed || arguments.dry_run);
                 if over || (arguments.watch && arguments.json) {
-                    tell(&pass, arguments.dry_run, arguments.json);
+                    tell(&pass, arguments.dry_run, arguments.json, &[]);
                 }
                 if over || pass.interrupted {
                     return Ok(outcome_of(&pass));

@@ -201,9 +201,8 @@ async fn act(
     let summary = Summary::of(&pass.outcomes);
     let kept = pass.outcomes.iter().any(|outcome| outcome.ending == crate::keeper::Ending::Kept);
     if common.asking.json {
-        let outcomes = pass.outcomes.iter().map(OutcomeReport::from).collect();
         let (dry_run, unavailable) = (common.asking.dry_run, pass.unavailable.as_slice());
-        write_json(&Report { dry_run, outcomes, summary, unavailable }, true);
+        write_json(&Report { dry_run, outcomes: pass.reports(), summary, unavailable }, true);
     } else {
         write(&super::reconcile::summary(&pass.outcomes));
     }

@@ -201,6 +201,10 @@ fn placed(
     let labels = system.labels.iter().filter_map(|(key, value)| Some((key.clone(), fill(value)?)));
     let binds = if part.binds.is_empty() && part.tmpfs.is_empty() { &system.binds } else { &part.binds };
     let binds: Vec<String> = binds.iter().filter_map(|bind| fill(bind)).collect();
+    for folder in binds.iter().filter_map(|bind| bind.split(':').next()) {
+        // What cannot be made is missed only by a comeback, which says so.
+        let _ = std::fs::create_dir_all(folder);
+    }
     let tmpfs: Map<String, Value> = part.tmpfs.iter().map(|path| (path.clone(), json!(""))).collect();
     let host_config = json!({ "NetworkMode": "bridge", "Binds": binds, "Tmpfs": tmpfs });
     let config =

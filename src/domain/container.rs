@@ -142,6 +142,8 @@ pub struct Inspection {
     pub exit_code: Option<i64>,
     /// How many commands run in it through exec right now.
     pub running_execs: usize,
+    /// The programs of those commands, as far as the engine tells.
+    pub commands: Vec<String>,
     /// Whether the engine removes it by itself as soon as it stops.
     pub auto_remove: bool,
     /// Whether its restart policy has started it again since somebody last did.

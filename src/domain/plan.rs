@@ -4,6 +4,7 @@
 //! out once. Every item carries the facts it was decided on, which are checked again before each step.
 
 mod recover;
+mod shown;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,9 +18,10 @@ use super::evidence::{Evidence, plural};
 use super::policy::Policy;
 use super::profile::SystemName;
 use super::span::{Precise, Span, elapsed};
-use super::verdict::{Brake, Status, Verdict, Verdicts};
+use super::verdict::{Brake, Claims, Status, Verdict, Verdicts};
 use super::workspace::WorkspaceRef;
 pub use recover::{last_removed, to_heal};
+pub use shown::{Commands, Shown};
 
 /// How long a plan may wait for its confirmation.
 pub const PLAN_VALIDITY: Duration = Duration::from_secs(30);
@@ -161,6 +163,17 @@ pub enum Reason {
     Sought(String),
     /// The engine removes it as soon as it stops, so it could not be given back to whoever comes meanwhile.
     AutoRemove,
+    /// A stop was asked for, which would remove it.
+    StopRemoves,
+    /// The operator asked for its removal, and its stop will be just that.
+    AskedWithItsStop,
+    /// Commands run in it beside its live sessions, and whoever counts sessions has not counted them.
+    CommandsRun {
+        /// How many sessions are live.
+        sessions: usize,
+        /// What runs.
+        commands: Commands,
+    },
     /// It is in quarantine, for this much longer.
     InQuarantine(Duration),
     /// Live sessions miss it.
@@ -205,6 +218,8 @@ pub struct Item {
     pub started_at: Option<Timestamp>,
     /// Folders of the host that are mounted into it, and stay when it goes.
     pub binds: Vec<String>,
+    /// What whoever says yes to it is shown of it.
+    pub shown: Shown,
     /// What would be done.
     pub action: Action,
     /// Why.
@@ -281,6 +296,7 @@ pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestam
                 state: container.map(|container| container.state.clone()),
                 started_at: container.and_then(Container::started_at),
                 binds: container.map(binds_of).unwrap_or_default(),
+                shown: Shown::of(verdict),
                 action,
                 reason,
             }
@@ -349,6 +365,11 @@ fn decide(
         _ => {}
     }
     let too_new = verdict.too_new.as_deref().cloned();
+    let running = container.state.holds_processes();
+    let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
+    if matches!(intent, Intent::Stop(_)) && running && auto_remove {
+        return keep(Reason::StopRemoves);
+    }
     if verdict.is_in_use() {
         match (over_live_sessions(verdict, intent), too_new) {
             // He counted who is there, not who is about to come.
@@ -370,14 +391,13 @@ fn decide(
         return keep(Reason::TooNew(too_new));
     }
     let aside = verdict.quarantine.as_ref().map(|aside| elapsed(now, aside.until).unwrap_or_default());
-    let running = container.state.holds_processes();
     let removal = if running { Action::StopAndRemove } else { Action::Remove };
-    let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
+    let asked = if running && auto_remove { Reason::AskedWithItsStop } else { Reason::Asked };
     match intent {
         Intent::Stop(_) if running => (Action::Stop, Reason::Asked),
         Intent::Stop(_) => keep(Reason::NotRunning(container.state.clone())),
-        Intent::Remove(_) => (removal, Reason::Asked),
-        Intent::ForceRemove(_) => (Action::ForceRemove, Reason::Asked),
+        Intent::Remove(_) => (removal, asked),
+        Intent::ForceRemove(_) => (Action::ForceRemove, asked),
         Intent::Drain(_) | Intent::Recreate(_) | Intent::Undo(_) | Intent::Heal(_) => keep(deciding()),
         Intent::Quarantine(_) if aside.is_some() => keep(deciding()),
         Intent::Quarantine(_) if running && auto_remove => keep(Reason::AutoRemove),
@@ -420,8 +440,8 @@ fn brake_on(verdict: &Verdict, brakes: &[Brake]) -> Option<Brake> {
     brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)).cloned()
 }
 
-/// A stop or a forced removal may end live sessions, but only exactly those the operator counted. A command that runs
-/// without a session is not something he could have counted.
+/// A stop or a forced removal may end live sessions, but only exactly those the operator counted. A command is not something
+/// he could have counted: nobody can tell whose it is.
 fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Reason)> {
     let (targets, action) = match intent {
         Intent::Stop(targets) => (targets, Action::Stop),
@@ -432,7 +452,11 @@ fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Rea
     if count == 0 {
         return None;
     }
-    if targets.even_if_live == Some(count) {
+    let commands = Commands::of(verdict);
+    if commands.count > 0 {
+        return Some((Action::Keep, Reason::CommandsRun { sessions: count, commands }));
+    }
+    if targets.even_if_live == Some(count) && count <= Claims::LISTED {
         return Some((action, Reason::AskedOverLiveSessions(count)));
     }
     let evidence = verdict.life.iter().find(|reason| matches!(reason, Evidence::LiveSession { .. }))?.clone();
@@ -463,6 +487,21 @@ impl fmt::Display for Reason {
             Self::AutoRemove => f.write_str(
                 "it was made with --rm: a stop would remove it at once, with no way back; `rm` takes it if you name it",
             ),
+            Self::StopRemoves => f.write_str(
+                "it was made with --rm: a stop would remove it, with no way back; say `rm` if that is what you want",
+            ),
+            Self::AskedWithItsStop => f.write_str(
+                "asked for; it was made with --rm, so its stop removes it at once and nobody who comes meanwhile can get it back",
+            ),
+            Self::CommandsRun { sessions, commands } => {
+                let runs = if commands.count == 1 { "runs" } else { "run" };
+                write!(
+                    f,
+                    "{sessions} live {} in it, and {commands} {runs} in it, which no number of sessions covers; \
+                     wait for the end of that, or end it yourself first",
+                    plural(*sessions, "session")
+                )
+            }
             Self::InQuarantine(left) => {
                 write!(f, "in quarantine for {} more; `undo` restores it, `rm` removes it now", Precise(*left))
             }
@@ -470,7 +509,9 @@ impl fmt::Display for Reason {
                 let verb = if *count == 1 { "misses" } else { "miss" };
                 write!(f, "{count} live {} {verb} it", plural(*count, "session"))
             }
-            Self::Undone => f.write_str("what was removed comes back; what was written inside it does not"),
+            Self::Undone => {
+                f.write_str("what was removed comes back; what was written inside it and what ran in it do not")
+            }
             Self::NotLost => f.write_str("nobody misses it"),
             Self::NotPersistent => f.write_str("it goes with its sessions, so it is not brought back"),
             Self::NotRecorded => {

@@ -162,6 +162,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         finished_at: moment(&raw.state.finished_at)?,
         exit_code: raw.state.exit_code,
         running_execs: 0,
+        commands: Vec::new(),
         out_of_memory: raw.state.out_of_memory,
         auto_remove: raw.host_config.as_ref().is_some_and(|host| host.auto_remove),
         // Both engines count from zero again when somebody starts it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::domain::span::Span;
+use crate::domain::span::{Precise, Span};
 
 /// Why the engine gave no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -35,6 +35,9 @@ pub enum EngineFault {
     /// The answer is larger than any list should be.
     #[error("the answer is larger than {0} MiB")]
     TooLarge(usize),
+    /// A request that was not sent, because what allowed it was looked at too long ago.
+    #[error("it was not asked: the look that allowed it began {} ago", Precise(*.0))]
+    Outdated(Duration),
     /// A request that would change something, from a view.
     #[error("a {0} request was refused: this program may only look")]
     ReadOnly(String),
@@ -63,6 +66,7 @@ impl EngineFault {
             Self::Connection(_) | Self::Status { .. } => "look at the engine's own log",
             Self::TimedOut(_) => "the engine is busy or hangs: try a longer `--timeout`",
             Self::Unintelligible(_) | Self::TooLarge(_) => "check that the address is a Docker or Podman API",
+            Self::Outdated(_) => "the machine is too busy to look and act in time: try again",
             Self::ReadOnly(_) => "start without `--read-only`",
         }
     }

@@ -206,6 +206,8 @@ impl EngineView {
                 inspection.checking.extend(exec.pid);
             } else {
                 inspection.running_execs += 1;
+                // The program alone: the rest of a command may be secret.
+                inspection.commands.extend(exec.command.split_whitespace().next().map(ToOwned::to_owned));
             }
         }
         container.inspected = Inspected::Facts(Box::new(inspection));
@@ -232,6 +234,32 @@ impl EngineView {
         match self.transport.get(&format!("/images/{reference}/json"), self.timeout).await {
             Err(fault) if fault.is_not_found() => Ok(None),
             body => decode::image(&body?).map(Some),
+        }
+    }
+
+    /// The name that this engine has for itself, if it has one that stays: Podman makes up another with every answer.
+    pub(crate) async fn own_id(&self) -> Option<String> {
+        if self.is_podman().await.unwrap_or(true) {
+            return None;
+        }
+        let answer = self.transport.get("/info", self.timeout).await.ok()?;
+        let answer: serde_json::Value = serde_json::from_slice(&answer).ok()?;
+        answer.get("ID")?.as_str().filter(|id| !id.is_empty()).map(ToOwned::to_owned)
+    }
+
+    /// Whether there is a volume of this name.
+    pub(crate) async fn has_volume(&self, name: &str) -> Result<bool, EngineFault> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if name.is_empty() || !name.bytes().all(plain) || name.contains("..") {
+            return Err(EngineFault::Unintelligible("the volume's name is not one".to_owned()));
+        }
+        match self.transport.get(&format!("/volumes/{name}"), self.timeout).await {
+            Ok(_) => Ok(true),
+            // Whoever does not know the question has not answered it.
+            Err(EngineFault::Status { status: 404, message }) if message.contains("no such volume") => {
+                Ok(false)
+            }
+            Err(fault) => Err(fault),
         }
     }
 

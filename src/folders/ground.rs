@@ -42,7 +42,7 @@ pub(crate) fn mounted_below(folder: &Path) -> Result<(), String> {
 }
 
 /// A path of the list of mounts, in which odd characters are written as a backslash and three octal digits.
-fn unescaped(text: &[u8]) -> PathBuf {
+pub(super) fn unescaped(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {

@@ -1,6 +1,8 @@
 //! Putting a container aside instead of removing it. The checks are those of a removal, before the stop and after it; only
 //! the end is another, and can be taken back.
 
+use std::time::Instant;
+
 use jiff::Timestamp;
 use tokio::sync::SemaphorePermit;
 
@@ -9,6 +11,7 @@ use super::protocol::{Ended, Removal};
 use crate::domain::ContainerId;
 use crate::domain::container::Container;
 use crate::domain::recovery::{Quarantine, quarantine_name};
+use crate::engine::Permit;
 use crate::state::Step;
 
 impl Removal<'_> {
@@ -18,8 +21,11 @@ impl Removal<'_> {
         &self,
         id: &ContainerId,
         container: &Container,
+        permit: Permit,
         work: SemaphorePermit<'_>,
     ) -> Result<Ended, Ended> {
+        // It is written down first, and looked at once more afterwards.
+        drop(permit);
         let was_running = container.state.holds_processes();
         let now = Timestamp::now();
         let aside = Quarantine {
@@ -33,12 +39,12 @@ impl Removal<'_> {
         let named = aside.named.clone();
         let (host, key) = (self.host.to_owned(), id.clone());
         self.journal.perform(move |state| state.set_quarantine(&host, &key, &aside)).await?;
-        let work = match self.ready_to_rename(id, container, &named, work).await {
-            Ok(work) => work,
+        let (permit, work) = match self.ready_to_rename(id, container, &named, work).await {
+            Ok(ready) => ready,
             Err(ended) => return Err(self.not_aside(id, ended).await),
         };
         self.tell(Progress::Recovering { index: self.index, word: "renaming" });
-        let renamed = self.control.rename(id, &named).await;
+        let renamed = self.control.rename(permit, &named).await;
         drop(work);
         match (renamed, self.engine.inspect(id).await) {
             (_, Ok(Some(container))) if container.name == named => Ok(self.put_aside_as(&named)),
@@ -69,24 +75,24 @@ impl Removal<'_> {
         container: &Container,
         named: &str,
         work: SemaphorePermit<'a>,
-    ) -> Result<SemaphorePermit<'a>, Ended> {
+    ) -> Result<(Permit, SemaphorePermit<'a>), Ended> {
         if !container.state.holds_processes() {
-            self.check(self.item.action, self.item.started_at).await?;
-            return Ok(work);
+            let (_, permit) = self.check(self.item.action, self.item.started_at).await?;
+            return Ok((permit, work));
         }
         drop(work);
         let grace = format!("grace {}s", self.grace.as_secs());
         self.journal.step(self.number, Step::Stopping, grace).await?;
         // A second look, for the journal came between the first one and now.
-        self.check(self.item.action, container.started_at()).await?;
-        let mut journalled = self.stop(id, container).await?;
+        let (_, permit) = self.check(self.item.action, container.started_at()).await?;
+        let mut journalled = self.stop(permit, container).await?;
         if journalled.is_ok() {
             journalled = self.journal.step(self.number, Step::Renaming, named).await;
         }
         let work = self.turn().await?;
-        self.check_after_stop(id, container.started_at()).await?;
+        let permit = self.check_after_stop(id, container.started_at()).await?;
         journalled?;
-        Ok(work)
+        Ok((permit, work))
     }
 
     fn put_aside_as(&self, named: &str) -> Ended {
@@ -104,7 +110,7 @@ impl Removal<'_> {
     }
 
     async fn start_again(&self, id: &ContainerId) -> String {
-        match self.control.start(id).await {
+        match self.control.start(Permit::after_look(id, Instant::now())).await {
             Ok(()) => "; it was started again".to_owned(),
             Err(fault) => format!("; it is stopped, and could not be started again: {fault}"),
         }

@@ -15,9 +15,10 @@ use crate::domain::container::{Container, ContainerState, Row};
 use crate::domain::evidence::Evidence;
 use crate::domain::plan::{Action, Intent, Item, plan};
 use crate::domain::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, StoreFacts, SystemFacts};
+use crate::domain::span::Precise;
 use crate::domain::verdict::Brake;
 use crate::domain::{ContainerId, Policy, Status, Surroundings};
-use crate::engine::{EngineFault, EngineView};
+use crate::engine::{EngineFault, EngineView, FRESH, Permit};
 use crate::sessions::StoreSet;
 use crate::watch::place::Place;
 use crate::watch::{self, WatchedSystem, paths};
@@ -25,8 +26,8 @@ use crate::watch::{self, WatchedSystem, paths};
 /// What a check found.
 #[derive(Debug)]
 pub(super) enum Finding {
-    /// It may be done.
-    Go(Arc<Container>),
+    /// It may be done, once and now.
+    Go(Arc<Container>, Permit),
     /// The container is gone.
     Gone,
     /// Somebody is removing it right now.
@@ -57,10 +58,8 @@ pub(super) struct Checker {
     clocks: (Instant, Timestamp),
 }
 
-/// How old an inspection may be by the time it is judged. A debug build looks once, however busy the machine is, so that tests
-/// can count its looks.
-const FRESH: Duration =
-    if cfg!(debug_assertions) { Duration::from_mins(1) } else { Duration::from_millis(200) };
+/// How often a look that took too long is repeated before it is doubt.
+const ROUNDS: usize = 3;
 
 /// Two reads of the stores begin this far apart, unless enough items wait for one.
 const PACE: Duration = Duration::from_millis(15);
@@ -140,20 +139,48 @@ impl Checker {
     }
 
     /// Whether the planned action may be taken on the container as it is now. `same_run` is the run it must still be in.
+    /// What comes out is as new as it can be: a look that took so long that somebody could have come meanwhile is repeated.
     pub(super) async fn check(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
-        let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
-        let mut inspected = self.inspect(id).await;
-        let answered = Instant::now();
-        let around = self.fresh().await;
-        if answered.elapsed() > FRESH {
-            // Stores that take their time leave some to a command to begin in it.
-            inspected = self.inspect(id).await;
+        for _ in 0..ROUNDS {
+            match self.look(item, planned, same_run).await {
+                Finding::Go(_, permit) if !permit.is_fresh() => {}
+                finding => return finding,
+            }
         }
-        let container = match inspected {
+        let limit = Precise(FRESH);
+        Finding::Doubt(format!(
+            "{ROUNDS} looks at it and its sessions took longer than {limit} each, in which somebody could have come; \
+             try again when the machine is less busy"
+        ))
+    }
+
+    /// One look: at the container and what is around it first, at the sessions last, so that nothing but the request comes
+    /// after them.
+    async fn look(&self, item: &Item, planned: Action, same_run: Option<Timestamp>) -> Finding {
+        let Some(id) = &item.id else { return Finding::Doubt("its id is not known".to_owned()) };
+        let mut container = match self.inspect(id).await {
             Ok(Some(container)) => container,
             Ok(None) => return Finding::Gone,
             Err(fault) => return Finding::Doubt(format!("it could not be inspected: {fault}")),
         };
+        let mut answered = Instant::now();
+        let paths = self.fresh_paths(&container).await;
+        let neighbours = match self.fresh_neighbours().await {
+            Ok(neighbours) => neighbours,
+            Err(fault) => {
+                return Finding::Doubt(format!("the other containers could not be listed: {fault}"));
+            }
+        };
+        if answered.elapsed() > FRESH / 4 {
+            // A long list leaves time to a command to begin in it.
+            container = match self.inspect(id).await {
+                Ok(Some(container)) => container,
+                Ok(None) => return Finding::Gone,
+                Err(fault) => return Finding::Doubt(format!("it could not be inspected: {fault}")),
+            };
+            answered = Instant::now();
+        }
+        let (around, asked) = self.fresh().await;
         match &container.state {
             ContainerState::Removing => return Finding::Going,
             ContainerState::Unrecognised(word) => {
@@ -169,14 +196,8 @@ impl Checker {
         if self.is_another_run(&container, same_run) {
             return Finding::Changed("it was started again since".to_owned());
         }
-        let paths = self.fresh_paths(&container).await;
-        let neighbours = match self.fresh_neighbours().await {
-            Ok(neighbours) => neighbours,
-            Err(fault) => {
-                return Finding::Doubt(format!("the other containers could not be listed: {fault}"));
-            }
-        };
-        self.judge(planned, container, &around.with_host(paths, Some(neighbours)))
+        let permit = Permit::after_look(id, answered.min(asked));
+        self.judge(item, planned, container, &around.with_host(paths, Some(neighbours)), permit)
     }
 
     /// The other containers: one of them may watch over this one, or live in its namespaces. A list that began after the
@@ -231,13 +252,24 @@ impl Checker {
         }
     }
 
-    fn judge(&self, planned: Action, container: Arc<Container>, around: &Surroundings) -> Finding {
+    fn judge(
+        &self,
+        item: &Item,
+        planned: Action,
+        container: Arc<Container>,
+        around: &Surroundings,
+        permit: Permit,
+    ) -> Finding {
         let now = Timestamp::now();
         if let Some(step) = self.clock_step(now) {
             return Finding::Doubt(Evidence::ClockStepped(step).to_string());
         }
         let verdicts = around.classify_again(&container, &self.policy, now);
-        let plan = plan(&verdicts, &self.intent, &self.policy, now);
+        let intent = match item.shown.allows(verdicts.containers.first(), &self.intent) {
+            Ok(intent) => intent,
+            Err(newcomer) => return Finding::InUse(newcomer),
+        };
+        let plan = plan(&verdicts, &intent, &self.policy, now);
         let (Some(verdict), Some(again)) = (verdicts.containers.first(), plan.items().first()) else {
             return Finding::Changed("no profile recognises it any more".to_owned());
         };
@@ -246,7 +278,7 @@ impl Checker {
         let between_runs = container.inspection().is_some_and(|inspection| inspection.restarts_by_itself)
             && (planned, again.action) == (Action::StopAndRemove, Action::Remove);
         if again.action == planned || between_runs {
-            return Finding::Go(container);
+            return Finding::Go(container, permit);
         }
         if again.action != Action::Keep {
             return Finding::Changed(format!("it is {}, {} now: {reason}", container.state, verdict.status));
@@ -261,8 +293,9 @@ impl Checker {
         }
     }
 
-    /// The stores as they are now. A read that began after the question serves it, whoever asked for it.
-    async fn fresh(&self) -> Arc<Surroundings> {
+    /// The stores as they are now, and when that read began. One that began after the question serves it, whoever asked for
+    /// it.
+    async fn fresh(&self) -> (Arc<Surroundings>, Instant) {
         let asked = Instant::now();
         self.waiting.join();
         let mut stores = self.stores.lock().await;
@@ -271,7 +304,7 @@ impl Checker {
             let place = Place::of(&self.engine.endpoint().address).await;
             stores.read(&self.planned, place, &self.policy, self.patience).await;
         }
-        Arc::clone(&stores.around)
+        (Arc::clone(&stores.around), stores.began.unwrap_or(asked))
     }
 
     /// By how much the wall clock has jumped since the plan was taken up, if it has.

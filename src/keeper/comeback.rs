@@ -2,10 +2,9 @@
 //! stopped or removed on the way, and whatever fails leaves things as they were: only what this very attempt has made, and
 //! what does not run, is taken away again, by the id that the engine gave it.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -19,8 +18,8 @@ use crate::domain::recovery::{Quarantine, Remembered, put_aside, temporary_name}
 use crate::domain::snapshot::{Reading, Snapshot};
 use crate::domain::span::elapsed;
 use crate::domain::{Policy, classify};
-use crate::engine::{EngineControl, EngineFault, EngineView};
-use crate::recovery::Remake;
+use crate::engine::{EngineControl, EngineFault, EngineView, Permit};
+use crate::recovery::{Remake, lacks};
 use crate::state::{Kept, SpecRecord, State, StateFault, Step};
 
 /// How long a container may take to run once it was started.
@@ -82,7 +81,7 @@ impl Comeback<'_> {
         if matches!(self.item.reason, Reason::Missed(_)) {
             self.must_not_be_stopped(&container).await?;
         }
-        self.start_and_wait(id).await.map_err(failed)?;
+        self.start_and_wait(id).await?;
         Ok(Ended::new(Ending::Started, self.item.reason.to_string()))
     }
 
@@ -112,6 +111,12 @@ impl Comeback<'_> {
             self.end_quarantine(id).await?;
             return Err(failed("it was removed meanwhile"));
         };
+        let stopped = matches!(container.state, ContainerState::Exited | ContainerState::Created);
+        let starts = aside.was_running && stopped;
+        if starts {
+            // What would not run again is not touched, either.
+            drop(self.may_start(id).await?);
+        }
         if container.name != aside.name {
             if container.name != aside.named {
                 let reason = format!("somebody renamed it to {}", container.name);
@@ -122,10 +127,9 @@ impl Comeback<'_> {
             self.rename(id, &aside.name).await.map_err(failed)?;
         }
         self.end_quarantine(id).await?;
-        let stopped = matches!(container.state, ContainerState::Exited | ContainerState::Created);
-        if aside.was_running && stopped {
-            let started = self.start_and_wait(id).await;
-            started.map_err(|why| failed(format!("it has its name again, but does not run: {why}")))?;
+        if starts && let Err(ended) = self.start_and_wait(id).await {
+            let reason = format!("it has its name again, but does not run: {}", ended.reason);
+            return Err(Ended { reason, ..ended });
         }
         Ok(Ended::new(Ending::Restored, format!("out of quarantine as {}", aside.name)))
     }
@@ -149,6 +153,7 @@ impl Comeback<'_> {
         // Whoever is asked about images takes his time.
         let rows = self.list().await?;
         self.must_be_free(&remake.name, &rows)?;
+        let lacks = lacks(self.engine, remake).await.join("; ");
         let made = self.create(remake, &image).await?;
         if let Err(ended) = self.note_comeback(gone, &made).await {
             let left = self.take_away(&made).await;
@@ -170,7 +175,7 @@ impl Comeback<'_> {
         }
         self.run(&made, &remake.name).await?;
         let note = self.remember(gone, &made, &remake.name).await;
-        Ok(Ended::new(Ending::Recreated, format!("made again as {}{}{note}", made.short(), lacks(remake))))
+        Ok(Ended::new(Ending::Recreated, format!("made again as {}; {lacks}{note}", made.short())))
     }
 
     /// Another container that serves those who miss this one: made by us in an attempt that was cut short, made by somebody
@@ -223,10 +228,10 @@ impl Comeback<'_> {
     /// Takes what is here for the one that is gone, and starts it if it does not run.
     async fn adopt(&self, gone: &Remembered, there: &Container) -> Result<Ended, Ended> {
         if !there.state.holds_processes()
-            && let Err(why) = self.start_and_wait(&there.id).await
+            && let Err(ended) = self.start_and_wait(&there.id).await
         {
             let secrets = Secrets::of(self.folder, self.host, self.engine, &there.id).await;
-            return Err(failed(secrets.hidden_in(&why)));
+            return Err(Ended { reason: secrets.hidden_in(&ended.reason), ..ended });
         }
         let mut name = there.name.clone();
         let ours = there.name.starts_with(&temporary_name(&gone.container.id));
@@ -267,11 +272,16 @@ impl Comeback<'_> {
         }
     }
 
-    pub(super) async fn start_and_wait(&self, id: &ContainerId) -> Result<(), String> {
-        let written = self.journal.step(self.number, Step::Starting, id.short()).await;
-        written.map_err(|fault| fault.to_string())?;
+    /// Starts it on the folders it had, and waits until it runs.
+    pub(super) async fn start_and_wait(&self, id: &ContainerId) -> Result<(), Ended> {
+        self.journal.step(self.number, Step::Starting, id.short()).await?;
         self.tell("starting");
-        let started = self.control.start(id).await;
+        let permit = self.may_start(id).await?;
+        let started = self.control.start(permit).await;
+        self.until_it_runs(id, started).await.map_err(failed)
+    }
+
+    async fn until_it_runs(&self, id: &ContainerId, started: Result<(), EngineFault>) -> Result<(), String> {
         let until = tokio::time::Instant::now() + STARTING;
         loop {
             let state = match self.engine.inspect(id).await {
@@ -297,7 +307,7 @@ impl Comeback<'_> {
 
     pub(super) async fn rename(&self, id: &ContainerId, name: &str) -> Result<(), String> {
         self.tell("renaming");
-        match self.control.rename(id, name).await {
+        match self.control.rename(Permit::after_look(id, Instant::now()), name).await {
             Ok(()) => Ok(()),
             Err(fault) => match self.engine.inspect(id).await {
                 Ok(Some(container)) if container.name == name => Ok(()),
@@ -389,17 +399,4 @@ fn doubt(fault: &EngineFault) -> Ended {
 fn without(rows: &[Row], id: &ContainerId) -> Vec<Row> {
     let other = |row: &&Row| !matches!(row, Row::Container(container) if container.id == *id);
     rows.iter().filter(other).cloned().collect()
-}
-
-/// What does not come back.
-fn lacks(remake: &Remake) -> String {
-    let mut lacks = "; what was written inside the old one, outside of mounts, is lost".to_owned();
-    let tmpfs = remake.tmpfs();
-    if !tmpfs.is_empty() {
-        let _ = write!(lacks, "; empty again: {}", tmpfs.join(", "));
-    }
-    if !remake.other_networks.is_empty() {
-        let _ = write!(lacks, "; not connected again to: {}", remake.other_networks.join(", "));
-    }
-    lacks
 }

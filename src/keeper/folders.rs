@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, 
 use rustix::io::Errno;
 
 use super::{Keeper, KeeperFault};
-use crate::folders::{Leftover, Root, TRASH, mounted_below, open_below};
+use crate::folders::{Leftover, Root, TRASH, Users, mounted_below, open_below};
 use crate::state::{ItemRecord, PlanRecord, Step};
 
 /// What came of one folder.
@@ -98,6 +98,8 @@ fn move_to_trash(folder: &Leftover, now: Timestamp) -> Result<PathBuf, String> {
         return Err("it is another one than was listed".to_owned());
     }
     mounted_below(path)?;
+    // Containers of engines that nobody told us of, and whoever else has it.
+    Users::look()?.have_left(path)?;
     let trash = root.join(TRASH);
     match mkdirat(&opened, TRASH, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -116,6 +118,7 @@ fn delete(base: &Path, root: &Path, path: &Path) -> Result<(), String> {
     let name = name_in(&trash, path)?;
     let opened = open_trash(&open(base, root)?, &trash)?;
     mounted_below(path)?;
+    Users::look()?.have_left(path)?;
     let metadata = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| error.to_string())?;
     // By the folder that was opened, wherever its path leads by now.
     let path = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(name);

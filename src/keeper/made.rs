@@ -2,12 +2,14 @@
 //! it. Once it runs it may be in use, for it bears the labels that its application looks for: then it stays.
 
 use std::hash::{BuildHasher, Hasher};
+use std::time::Instant;
 
 use super::comeback::{Comeback, failed};
 use super::protocol::Ended;
+use super::sources::{Ground, ground, unseen};
 use crate::domain::container::{ContainerId, ContainerState, Row};
 use crate::domain::recovery::temporary_name;
-use crate::engine::{EngineFault, RemoveOutcome};
+use crate::engine::{EngineFault, Permit, RemoveOutcome};
 use crate::recovery::Remake;
 use crate::state::Step;
 
@@ -18,7 +20,17 @@ impl Comeback<'_> {
         let name = format!("{}{:08x}", temporary_name(&remake.id), chance & 0xffff_ffff);
         self.journal.step(self.number, Step::Creating, name.clone()).await?;
         self.tell("creating");
-        let made = match self.control.create(&name, &remake.document(image)).await {
+        // The last thing before the request: an engine makes an empty folder where one is missing.
+        let sources = remake.sources();
+        let document = match ground(self.engine, &sources).await? {
+            Ground::There => remake.document(image),
+            Ground::Unseen(why) => match (remake.document_insisting(image), sources.first()) {
+                (Some(document), _) => document,
+                (None, Some(source)) => return Err(unseen(&source.path, &why)),
+                (None, None) => remake.document(image),
+            },
+        };
+        let made = match self.control.create(&name, &document).await {
             Ok(made) => made,
             Err(fault) => {
                 let left =
@@ -39,8 +51,9 @@ impl Comeback<'_> {
             let left = self.take_away(made).await;
             failed(format!("{why}{left}"))
         };
-        if let Err(why) = self.start_and_wait(made).await {
-            return Err(undone(why).await);
+        if let Err(ended) = self.start_and_wait(made).await {
+            let undone = undone(ended.reason).await;
+            return Err(Ended { evidence_missing: ended.evidence_missing, ..undone });
         }
         if let Err(fault) = self.journal.step(self.number, Step::Renaming, name).await {
             return Err(undone(fault.to_string()).await);
@@ -55,6 +68,7 @@ impl Comeback<'_> {
     /// engine itself refuses to remove what somebody has started meanwhile.
     pub(super) async fn take_away(&self, made: &ContainerId) -> String {
         let short = made.short();
+        let began = Instant::now();
         let made_now = match self.engine.inspect(made).await {
             Ok(None) => return String::new(),
             Ok(Some(container)) => container,
@@ -71,7 +85,7 @@ impl Comeback<'_> {
                 );
             }
         }
-        match self.control.remove(made).await {
+        match self.control.remove(Permit::after_look(made, began)).await {
             Ok(RemoveOutcome::Removed | RemoveOutcome::AlreadyGone) => String::new(),
             Ok(RemoveOutcome::Refused(why)) => format!("; {short} is left behind: {why}"),
             Err(fault) => format!("; {short} may be left behind: {fault}"),

@@ -73,6 +73,8 @@ pub struct ItemOutcome {
     pub reason: String,
     /// Whether it ended so because evidence was unavailable.
     pub evidence_missing: bool,
+    /// Why what was done is not in the journal, if it is not.
+    pub unjournalled: Option<String>,
     /// How long it took.
     pub duration: Duration,
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -17,7 +17,7 @@ use crate::domain::container::{Container, ContainerState};
 use crate::domain::plan::{Action, Item};
 use crate::domain::recovery::quarantine_name;
 use crate::domain::snapshot::DrainMark;
-use crate::engine::{EngineControl, EngineFault, EngineView, RemoveOutcome, StopOutcome};
+use crate::engine::{EngineControl, EngineFault, EngineView, Permit, RemoveOutcome, StopOutcome};
 use crate::recovery::export;
 use crate::state::{Mark, StateFault, Step};
 
@@ -26,15 +26,17 @@ pub(super) struct Ended {
     pub(super) ending: Ending,
     pub(super) reason: String,
     pub(super) evidence_missing: bool,
+    /// What of it could not be written down, and why.
+    pub(super) unwritten: Option<StateFault>,
 }
 
 impl Ended {
     pub(super) fn new(ending: Ending, reason: impl Into<String>) -> Self {
-        Self { ending, reason: reason.into(), evidence_missing: false }
+        Self { ending, reason: reason.into(), evidence_missing: false, unwritten: None }
     }
 
     pub(super) fn for_lack_of_evidence(ending: Ending, reason: impl Into<String>) -> Self {
-        Self { ending, reason: reason.into(), evidence_missing: true }
+        Self { evidence_missing: true, ..Self::new(ending, reason) }
     }
 }
 
@@ -86,7 +88,7 @@ impl Removal<'_> {
         let work = self.turn().await?;
         self.go_on()?;
         self.tell(Progress::Begun { index: self.index });
-        let container = self.check(self.item.action, self.item.started_at).await?;
+        let (container, permit) = self.check(self.item.action, self.item.started_at).await?;
         let run = container.started_at();
         match self.item.action {
             Action::Keep | Action::Restore | Action::Start | Action::Recreate => {
@@ -94,44 +96,96 @@ impl Removal<'_> {
             }
             Action::Drain => self.drain(id, &container).await,
             Action::Remove | Action::ForceRemove => {
+                let mut permit = permit;
                 if self.export.is_some() {
                     self.save(&container).await?;
                     // Saving takes its time, in which somebody may have come.
-                    self.check(self.item.action, self.item.started_at).await?;
+                    permit = self.check(self.item.action, self.item.started_at).await?.1;
                 }
-                self.remove(id, self.item.action == Action::ForceRemove, work).await
+                self.remove(permit, self.item.action == Action::ForceRemove, work).await
             }
             Action::Stop => {
                 drop(work);
                 // A journal that cannot be written is told with the outcome.
-                let _ = self.stop(id, &container).await?;
+                let _ = self.stop(permit, &container).await?;
                 let _work = self.turn().await?;
-                self.check_after_stop(id, run).await?;
+                // What came of it is all that is asked here; nothing more is done.
+                let _ = self.check_after_stop(id, run).await?;
                 Ok(Ended::new(Ending::Stopped, self.item.reason.to_string()))
             }
-            Action::Quarantine => self.quarantine(id, &container, work).await,
+            Action::Quarantine => self.quarantine(id, &container, permit, work).await,
+            Action::StopAndRemove if goes_with_its_stop(&container) => {
+                self.remove_by_stop(id, &container, work).await
+            }
             Action::StopAndRemove => {
                 drop(work);
-                let mut journalled = self.stop(id, &container).await?;
+                let mut journalled = self.stop(permit, &container).await?;
                 if journalled.is_ok() {
                     journalled = self.journal.step(self.number, Step::Removing, "").await;
                 }
                 let saved = self.save(&container).await;
                 let work = self.turn().await?;
-                self.check_after_stop(id, run).await?;
+                let permit = self.check_after_stop(id, run).await?;
                 saved?;
                 if let Err(fault) = journalled {
                     let reason = format!("it was stopped, and is not removed without a journal: {fault}");
                     return Err(Ended::new(Ending::Failed, reason));
                 }
-                match self.remove(id, false, work).await {
-                    Err(failed) if failed.ending == Ending::Failed => {
-                        // It stays, stopped; whoever came meanwhile must not find it so.
-                        self.check_after_stop(id, run).await?;
-                        Err(failed)
-                    }
-                    ended => ended,
-                }
+                self.remove_what_stopped(permit, run, work).await
+            }
+        }
+    }
+
+    async fn remove_what_stopped(
+        &self,
+        permit: Permit,
+        run: Option<Timestamp>,
+        work: SemaphorePermit<'_>,
+    ) -> Result<Ended, Ended> {
+        let id = permit.id().clone();
+        match self.remove(permit, false, work).await {
+            Err(failed) if failed.ending == Ending::Failed => {
+                // It stays, stopped; whoever came meanwhile must not find it so.
+                let _ = self.check_after_stop(&id, run).await?;
+                Err(failed)
+            }
+            ended => ended,
+        }
+    }
+
+    /// The engine removes it as soon as it stops. So the stop is the removal: written down and checked as one, with what is to
+    /// be saved saved before it, and with nobody who could get it back afterwards.
+    async fn remove_by_stop(
+        &self,
+        id: &ContainerId,
+        container: &Container,
+        work: SemaphorePermit<'_>,
+    ) -> Result<Ended, Ended> {
+        self.save(container).await?;
+        self.journal.step(self.number, Step::Removing, "its stop removes it").await?;
+        let (container, permit) = self.check(self.item.action, container.started_at()).await?;
+        drop(work);
+        let stopped = self.stop(permit, &container).await;
+        if self.is_gone_soon(id).await {
+            let reason = format!("{}; it went with its stop", self.item.reason);
+            return Ok(Ended::new(Ending::Removed, reason));
+        }
+        // It is still here, whatever the engine was told when it was made.
+        stopped??;
+        let work = self.turn().await?;
+        let permit = self.check_after_stop(id, container.started_at()).await?;
+        self.remove_what_stopped(permit, container.started_at(), work).await
+    }
+
+    /// Whether it goes within the time that an engine takes to remove what has stopped.
+    async fn is_gone_soon(&self, id: &ContainerId) -> bool {
+        let until = tokio::time::Instant::now() + SETTLING;
+        loop {
+            match self.engine.inspect(id).await {
+                Ok(None) => return true,
+                Ok(Some(container)) if container.state.holds_processes() => return false,
+                _ if tokio::time::Instant::now() > until => return false,
+                _ => tokio::time::sleep(LOOK_AGAIN).await,
             }
         }
     }
@@ -183,9 +237,9 @@ impl Removal<'_> {
         &self,
         planned: Action,
         same_run: Option<Timestamp>,
-    ) -> Result<std::sync::Arc<Container>, Ended> {
+    ) -> Result<(std::sync::Arc<Container>, Permit), Ended> {
         match self.settled(planned, same_run).await {
-            Finding::Go(container) => Ok(container),
+            Finding::Go(container, permit) => Ok((container, permit)),
             Finding::Gone | Finding::Going => {
                 Err(Ended::new(Ending::AlreadyGone, "somebody else removed it"))
             }
@@ -200,16 +254,21 @@ impl Removal<'_> {
     /// unknown and nothing more is done. Says whether the journal knows that it stopped.
     pub(super) async fn stop(
         &self,
-        id: &ContainerId,
+        permit: Permit,
         container: &Container,
     ) -> Result<Result<(), StateFault>, Ended> {
+        let (id, run) = (&container.id, container.started_at());
         self.tell(Progress::Stopping { index: self.index, grace: self.grace });
-        let mut stopped = self.control.stop(id, self.grace).await;
+        let mut stopped = self.control.stop(permit, self.grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
             // Podman does not stop what is paused. Docker does, and there it never runs on.
             self.journal.step(self.number, Step::Stopping, "unpaused first").await?;
-            stopped = match self.control.unpause(id).await {
-                Ok(()) => self.control.stop(id, self.grace).await,
+            let (_, permit) = self.check(self.item.action, run).await?;
+            stopped = match self.control.unpause(permit).await {
+                Ok(()) => {
+                    let (_, permit) = self.check(self.item.action, run).await?;
+                    self.control.stop(permit, self.grace).await
+                }
                 Err(fault) => Err(fault),
             };
         }
@@ -218,23 +277,26 @@ impl Removal<'_> {
                 Ok(self.journal.step(self.number, Step::Stopped, "").await)
             }
             Ok(StopOutcome::Gone) => Err(Ended::new(Ending::AlreadyGone, "somebody else removed it")),
+            Err(fault @ EngineFault::Outdated(_)) => {
+                Err(Ended::for_lack_of_evidence(Ending::Skipped, fault.to_string()))
+            }
             Err(fault) => {
                 let now = self.fate(id).await;
                 if matches!(&now, Fate::There(state) if !state.holds_processes()) {
                     // It stopped all the same.
-                    self.check_after_stop(id, container.started_at()).await?;
+                    let _ = self.check_after_stop(id, run).await?;
                 }
                 Err(Ended::new(Ending::Failed, format!("the stop failed: {fault}; {now}")))
             }
         }
     }
 
-    /// Step 8. Whoever came while it stopped gets it back.
+    /// Step 8. Whoever came while it stopped gets it back. Where nobody did, the next step may be taken.
     pub(super) async fn check_after_stop(
         &self,
         id: &ContainerId,
         run: Option<Timestamp>,
-    ) -> Result<(), Ended> {
+    ) -> Result<Permit, Ended> {
         let only_stopped = self.item.action == Action::Stop;
         let planned = match self.item.action {
             action @ (Action::Stop | Action::Quarantine) => action,
@@ -242,10 +304,12 @@ impl Removal<'_> {
         };
         let gone = || Ended::new(Ending::AlreadyGone, "it was gone after its stop");
         let (why, evidence_missing) = match self.settled(planned, run).await {
-            Finding::Go(_) => return Ok(()),
+            Finding::Go(_, permit) => return Ok(permit),
             Finding::Gone | Finding::Going => return Err(gone()),
             Finding::Changed(why) if only_stopped => match self.fate(id).await {
-                Fate::There(state) if !state.holds_processes() => return Ok(()),
+                Fate::There(state) if !state.holds_processes() => {
+                    return Err(Ended::new(Ending::Stopped, self.item.reason.to_string()));
+                }
                 Fate::Gone => return Err(gone()),
                 _ => return Err(Ended::new(Ending::Skipped, format!("after its stop: {why}"))),
             },
@@ -254,7 +318,7 @@ impl Removal<'_> {
         };
         // A start destroys nothing, and somebody waits for it: it is not kept back for want of a journal.
         let unwritten = self.journal.step(self.number, Step::Rescuing, why.clone()).await.err();
-        let mut ended = match self.control.start(id).await {
+        let mut ended = match self.control.start(Permit::after_look(id, Instant::now())).await {
             Ok(()) => {
                 self.renew_mark(id, run).await;
                 Ended::new(Ending::Rescued, format!("started again after the stop: {why}"))
@@ -269,9 +333,7 @@ impl Removal<'_> {
                 Ended::new(Ending::Failed, reason)
             }
         };
-        if let Some(fault) = unwritten {
-            ended.reason = format!("{} (the start could not be journalled: {fault})", ended.reason);
-        }
+        ended.unwritten = unwritten;
         Err(Ended { evidence_missing, ..ended })
     }
 
@@ -300,9 +362,11 @@ impl Removal<'_> {
     }
 
     /// Steps 9 and 10. The next one may begin while this one is confirmed.
-    async fn remove(&self, id: &ContainerId, force: bool, work: SemaphorePermit<'_>) -> Result<Ended, Ended> {
+    async fn remove(&self, permit: Permit, force: bool, work: SemaphorePermit<'_>) -> Result<Ended, Ended> {
+        let id = &permit.id().clone();
         self.tell(Progress::Removing { index: self.index });
-        let removed = if force { self.control.force_remove(id).await } else { self.control.remove(id).await };
+        let removed =
+            if force { self.control.force_remove(permit).await } else { self.control.remove(permit).await };
         drop(work);
         let complaint = match removed {
             Ok(RemoveOutcome::Removed) => None,
@@ -310,6 +374,9 @@ impl Removal<'_> {
                 return Ok(Ended::new(Ending::AlreadyGone, "somebody else removed it"));
             }
             Ok(RemoveOutcome::Refused(message)) => Some(format!("the engine refused: {message}")),
+            Err(fault @ EngineFault::Outdated(_)) => {
+                return Err(Ended::for_lack_of_evidence(Ending::Failed, fault.to_string()));
+            }
             Err(fault) => Some(format!("the removal failed: {fault}")),
         };
         match (self.fate(id).await, complaint) {
@@ -365,6 +432,11 @@ impl Removal<'_> {
     pub(super) fn tell(&self, progress: Progress) {
         let _ = self.progress.try_send(progress);
     }
+}
+
+/// Whether the engine removes it as soon as it stops.
+fn goes_with_its_stop(container: &Container) -> bool {
+    container.inspection().is_some_and(|inspection| inspection.auto_remove)
 }
 
 /// What became of a container, for a sentence about something that went wrong.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::repositories::{self, Repository};
+use super::spec::Remake;
 use crate::domain::container::Container;
 use crate::domain::evidence::plural;
 use crate::engine::{Address, EngineView};
@@ -41,6 +42,30 @@ impl Losses {
         sentences.extend(self.repositories.iter().map(Repository::sentence));
         sentences
     }
+}
+
+/// What does not come back with a container that is made again, in sentences.
+pub(crate) async fn lacks(engine: &EngineView, remake: &Remake) -> Vec<String> {
+    let mut lacks = vec![
+        "what was written inside the old one, outside of mounts, is lost".to_owned(),
+        "what ran in it begins anew".to_owned(),
+    ];
+    let tmpfs = remake.tmpfs();
+    if !tmpfs.is_empty() {
+        lacks.push(format!("empty again: {}", tmpfs.join(", ")));
+    }
+    for (name, target) in remake.volumes() {
+        let lack = match engine.has_volume(&name).await {
+            Ok(true) => continue,
+            Ok(false) => "is gone and comes back empty",
+            Err(_) => "may be gone, which cannot be told",
+        };
+        lacks.push(format!("the volume at {target} {lack}: {name}"));
+    }
+    if !remake.other_networks.is_empty() {
+        lacks.push(format!("not connected again to: {}", remake.other_networks.join(", ")));
+    }
+    lacks
 }
 
 fn size(bytes: u64) -> String {

@@ -81,6 +81,46 @@ impl Remake {
         tmpfs.into_iter().flat_map(Map::keys).cloned().collect()
     }
 
+    /// The folders of the host that it has mounted.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        sources_in(&self.inspection)
+    }
+
+    /// The volumes that it has, by name, and where they are in it.
+    pub(crate) fn volumes(&self) -> Vec<(String, String)> {
+        let mounts = self.inspection["Mounts"].as_array().into_iter().flatten();
+        let volumes = mounts.filter(|mount| mount["Type"] == "volume");
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        volumes.filter_map(|mount| Some((text(&mount["Name"])?, text(&mount["Destination"])?))).collect()
+    }
+
+    /// The same document for an engine whose folders cannot be seen from here: every folder is asked for in the form in which
+    /// an engine insists that it is there. `None` where an option has no such form.
+    pub(crate) fn document_insisting(&self, image: &str) -> Option<Value> {
+        let mut document = self.document(image);
+        let host = document["HostConfig"].as_object_mut()?;
+        let binds = match host.remove("Binds") {
+            Some(Value::Array(binds)) => binds,
+            _ => Vec::new(),
+        };
+        let (folders, others): (Vec<Value>, Vec<Value>) =
+            binds.into_iter().partition(|bind| bind.as_str().is_some_and(|bind| bind.starts_with('/')));
+        let folders: Option<Vec<Value>> =
+            folders.iter().map(|bind| bind.as_str().and_then(as_mount)).collect();
+        let mut mounts = match host.remove("Mounts") {
+            Some(Value::Array(mounts)) => mounts,
+            _ => Vec::new(),
+        };
+        mounts.extend(folders?);
+        if !others.is_empty() {
+            host.insert("Binds".to_owned(), Value::from(others));
+        }
+        if !mounts.is_empty() {
+            host.insert("Mounts".to_owned(), Value::from(mounts));
+        }
+        Some(document)
+    }
+
     /// The document that asks for it, made from this image: its reference, or its id once the reference names another.
     pub fn document(&self, image: &str) -> Value {
         let mut document = self.inspection["Config"].clone();
@@ -203,6 +243,57 @@ pub(crate) fn secrets_in(inspection: &Value) -> Vec<String> {
     secrets
 }
 
+/// A folder of the host that a container has mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Where it is, for the engine.
+    pub(crate) path: String,
+    /// Whether the engine makes an empty one where there is none, instead of failing.
+    pub(crate) made_if_missing: bool,
+}
+
+/// The folders of the host that the container of an inspection has mounted.
+pub(crate) fn sources_in(inspection: &Value) -> Vec<Source> {
+    let listed = |key: &str| inspection["HostConfig"][key].as_array().into_iter().flatten();
+    let short = listed("Binds").filter_map(|bind| bind.as_str()?.split(':').next());
+    let short = short.filter(|source| source.starts_with('/')).map(|source| (source, true));
+    let long = listed("Mounts").filter(|mount| mount["Type"] == "bind").filter_map(|mount| {
+        // An engine may be told to make it all the same.
+        let makes = mount["BindOptions"]["CreateMountpoint"] == json!(true);
+        Some((mount["Source"].as_str()?, makes))
+    });
+    let mut sources: Vec<Source> = Vec::new();
+    for (path, made_if_missing) in short.chain(long) {
+        match sources.iter_mut().find(|known| known.path == path) {
+            Some(known) => known.made_if_missing |= made_if_missing,
+            None => sources.push(Source { path: path.to_owned(), made_if_missing }),
+        }
+    }
+    sources
+}
+
+/// A folder of the short form (`/srv:/work:ro`) in the long form; `None` if it has an option that the long form lacks.
+fn as_mount(bind: &str) -> Option<Value> {
+    let mut parts = bind.split(':');
+    let (source, target, options) = (parts.next()?, parts.next()?, parts.next().unwrap_or_default());
+    if parts.next().is_some() {
+        return None;
+    }
+    let mut mount = json!({ "Type": "bind", "Source": source, "Target": target });
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        match option {
+            "rw" | "rbind" => {}
+            "ro" => mount["ReadOnly"] = json!(true),
+            "private" | "rprivate" | "shared" | "rshared" | "slave" | "rslave" => {
+                mount["BindOptions"]["Propagation"] = json!(option);
+            }
+            "consistent" | "cached" | "delegated" | "default" => mount["Consistency"] = json!(option),
+            _ => return None,
+        }
+    }
+    Some(mount)
+}
+
 fn is_main(name: &str, mode: &str) -> bool {
     name == mode || matches!(mode, "default" | "host" | "none") || (mode == "bridge" && name == "podman")
 }
@@ -269,5 +360,33 @@ mod tests {
             assert!(!format!("{fault} {fault:?}").contains("hunter2"), "{fault:?}");
         }
         assert!(!format!("{:?}", Remake::read(&recorded().to_string())).contains("hunter2"));
+    }
+
+    #[test]
+    fn folders_that_cannot_be_seen_are_insisted_on() {
+        let mut recorded = recorded();
+        recorded["HostConfig"]["Binds"] = json!(["/srv:/work:ro,rslave", "data:/data", "/etc/x:/x"]);
+        let remake = Remake::read(&recorded.to_string()).unwrap();
+        let made = |path: &str| Source { path: path.to_owned(), made_if_missing: true };
+        assert_eq!(remake.sources(), [made("/srv"), made("/etc/x")]);
+        let document = remake.document_insisting("i:1").unwrap();
+        let host = &document["HostConfig"];
+        assert_eq!(host["Binds"], json!(["data:/data"]));
+        let work = json!({
+            "Type": "bind", "Source": "/srv", "Target": "/work", "ReadOnly": true,
+            "BindOptions": { "Propagation": "rslave" },
+        });
+        let x = json!({ "Type": "bind", "Source": "/etc/x", "Target": "/x" });
+        assert_eq!(host["Mounts"], json!([work, x]));
+        assert_eq!(
+            sources_in(&document),
+            [
+                Source { path: "/srv".to_owned(), made_if_missing: false },
+                Source { path: "/etc/x".to_owned(), made_if_missing: false },
+            ]
+        );
+        // What relabels its folder has no such form.
+        recorded["HostConfig"]["Binds"] = json!(["/srv:/work:Z"]);
+        assert!(Remake::read(&recorded.to_string()).unwrap().document_insisting("i:1").is_none());
     }
 }

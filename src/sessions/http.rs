@@ -1,6 +1,7 @@
 //! Asking the application itself for its sessions, over HTTP. Everything a profile asks for must be answered, in time and
 //! in full; anything less is a fault.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ use crate::domain::profile::{HttpKey, HttpRequest, HttpRows, HttpRule};
 
 /// No list of sessions is larger.
 const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
+/// How often the lists are asked for before they count as never the same.
+const ROUNDS: usize = 3;
 /// How long an answer serves whoever does not insist on a new one: the application has other things to do.
 const KEPT: Duration = Duration::from_secs(2);
 
@@ -36,6 +39,15 @@ pub(super) struct HttpReader {
     key: Option<String>,
     limits: Limits,
     last: Option<(Instant, Result<Answer, StoreFault>)>,
+}
+
+/// What one round of questions brought.
+#[derive(Debug, Default)]
+struct Round {
+    all: Vec<Session>,
+    live: Vec<String>,
+    /// Which session stood in which list.
+    listed: BTreeSet<(usize, String)>,
 }
 
 impl HttpReader {
@@ -88,15 +100,25 @@ impl HttpReader {
     async fn ask_all(&self) -> Result<Answer, StoreFault> {
         let place = place(&self.url, self.named)?;
         let client = Client::builder(TokioExecutor::new()).build(HttpConnector::new());
-        let mut all: Vec<Session> = Vec::new();
-        let mut live: Vec<String> = Vec::new();
-        for request in &self.rule.requests {
-            let rows = self.rows(&client, &place, request).await?;
-            match &request.yields {
-                HttpRows::Sessions(mapping) => all.extend(sessions(&rows, mapping, self.rule.times)?),
-                HttpRows::Live(id) => live.extend(live_ids(&rows, id)?),
+        let mut round = self.round(&client, &place).await?;
+        if self.rule.requests.len() > 1 {
+            // Several lists are not one moment: a session that moves from one to another between two questions stands in
+            // neither. What two rounds in a row say alike was so at one time between them.
+            let mut agreed = false;
+            for _ in 1..ROUNDS {
+                let next = self.round(&client, &place).await?;
+                agreed = next.listed == round.listed;
+                round = next;
+                if agreed {
+                    break;
+                }
+            }
+            if !agreed {
+                let why = "its lists of sessions changed between any two of three looks; look again";
+                return Err(StoreFault::Failed(why.to_owned()));
             }
         }
+        let Round { mut all, live, .. } = round;
         if all.len() > self.limits.rows {
             return Err(StoreFault::TooManyRows(self.limits.rows));
         }
@@ -110,6 +132,27 @@ impl HttpReader {
         }
         let sessions = Arc::new(all.into_iter().map(Arc::new).collect());
         Ok(Answer { sessions, variant: self.url.clone() })
+    }
+
+    /// Every list, once.
+    async fn round(
+        &self,
+        client: &Client<HttpConnector, Empty<Bytes>>,
+        place: &str,
+    ) -> Result<Round, StoreFault> {
+        let mut round = Round::default();
+        for (number, request) in self.rule.requests.iter().enumerate() {
+            let rows = self.rows(client, place, request).await?;
+            match &request.yields {
+                HttpRows::Sessions(mapping) => {
+                    let sessions = sessions(&rows, mapping, self.rule.times)?;
+                    round.listed.extend(sessions.iter().map(|session| (number, session.id.clone())));
+                    round.all.extend(sessions);
+                }
+                HttpRows::Live(id) => round.live.extend(live_ids(&rows, id)?),
+            }
+        }
+        Ok(round)
     }
 
     async fn rows(

@@ -82,6 +82,10 @@ impl Step {
     }
 }
 
+/// How many bytes are set aside for the steps of a plan: a few pages, and more for each item.
+const ROOM: usize = 64 * 1024;
+const ROOM_PER_ITEM: usize = 2 * 1024;
+
 /// An item that was begun and never came to an outcome: the program was killed in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
@@ -146,9 +150,15 @@ pub struct LogStep {
 impl State {
     /// Writes down what is about to be done, all items in one transaction that is on disk when this returns. Gives
     /// the number of each item.
+    ///
+    /// Room for what is still to be written is set aside with it: a disk that fills up meanwhile must not keep anybody from
+    /// saying what was done. What was filled and cleared again is written to before the file grows, and once the log is
+    /// checked in, it is written from its beginning.
     pub fn begin(&mut self, plan: &PlanRecord, items: &[ItemRecord]) -> Result<Vec<i64>, StateFault> {
-        let begun = self.write_plan(plan, items);
-        begun.map_err(|error| self.fault(&error))
+        let begun = self.write_plan(plan, items).map_err(|error| self.fault(&error))?;
+        // Whoever reads meanwhile only puts that off.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        Ok(begun)
     }
 
     fn write_plan(&mut self, plan: &PlanRecord, items: &[ItemRecord]) -> rusqlite::Result<Vec<i64>> {
@@ -176,6 +186,15 @@ impl State {
                 ],
             )?;
             numbers.push(transaction.last_insert_rowid());
+        }
+        if let Some(first) = numbers.first() {
+            let room = i64::try_from(ROOM + items.len() * ROOM_PER_ITEM).unwrap_or(i64::MAX);
+            transaction.execute(
+                "INSERT INTO steps (item, at, step, detail) VALUES (?1, '', '', printf('%*s', ?2, ''))",
+                params![first, room],
+            )?;
+            let filler = transaction.last_insert_rowid();
+            transaction.execute("DELETE FROM steps WHERE id = ?1", [filler])?;
         }
         transaction.commit()?;
         Ok(numbers)

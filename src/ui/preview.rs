@@ -1,7 +1,7 @@
 //! The preview of a plan: what would happen to each container and why. It is the only way to a [`Confirmed`] plan, and
 //! it gives one out only for exactly the plan that was shown, on evidence that still holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::verdict::Subject;
 use crate::domain::{Container, ContainerId, Policy, Verdict, Verdicts, plan};
 
-/// How many containers are looked into for what their removal would lose.
-const MOST_WEIGHED: usize = 20;
+/// How many containers are looked into at once for what their removal would lose.
+const WEIGHED_AT_ONCE: usize = 20;
 /// From more changes than this on, the number must be typed.
 const MANY: usize = 10;
 /// A plan that changed under the operator's eyes cannot be confirmed for this long: the key may have been on its way.
@@ -79,6 +79,8 @@ pub struct Preview {
     drawn: bool,
     /// What the removal of each would lose, as far as it was found out.
     weighed: BTreeMap<ContainerId, Vec<String>>,
+    /// Those that are being looked into.
+    asked: BTreeSet<ContainerId>,
 }
 
 impl Preview {
@@ -96,6 +98,7 @@ impl Preview {
             readable_from: None,
             drawn: false,
             weighed: BTreeMap::new(),
+            asked: BTreeSet::new(),
         }
     }
 
@@ -132,8 +135,8 @@ impl Preview {
         now: Timestamp,
     ) {
         let (scroll, readable_from) = (self.scroll, self.readable_from);
-        let weighed = std::mem::take(&mut self.weighed);
-        *self = Self { scroll, readable_from, weighed, ..Self::new(intent, observation, policy, now) };
+        let (weighed, asked) = (std::mem::take(&mut self.weighed), std::mem::take(&mut self.asked));
+        *self = Self { scroll, readable_from, weighed, asked, ..Self::new(intent, observation, policy, now) };
     }
 
     /// The plan, for showing.
@@ -223,21 +226,34 @@ impl Preview {
         }
     }
 
-    /// The containers that would be removed, of very many only the first.
-    pub fn to_weigh(&self) -> Vec<Arc<Container>> {
+    /// The next of the containers that would be removed to look into; of very many only some at once.
+    pub fn next_to_weigh(&mut self) -> Vec<Arc<Container>> {
+        let room = WEIGHED_AT_ONCE.saturating_sub(self.asked.len());
         let removed = self.plan.items().iter().filter(|item| item.action.removes());
-        let containers = removed.filter_map(|item| {
+        let new = removed.filter(|item| {
+            item.id.as_ref().is_some_and(|id| !self.weighed.contains_key(id) && !self.asked.contains(id))
+        });
+        let containers = new.filter_map(|item| {
             let verdict = self.verdicts.containers.iter().find(|v| v.subject.id() == item.id.as_ref())?;
             match &verdict.subject {
                 Subject::Container(container) => Some(Arc::clone(container)),
                 Subject::Row(_) => None,
             }
         });
-        containers.take(MOST_WEIGHED).collect()
+        let containers: Vec<Arc<Container>> = containers.take(room).collect();
+        self.asked.extend(containers.iter().map(|container| container.id.clone()));
+        containers
+    }
+
+    /// How many of those that would be removed are not looked into yet.
+    fn unweighed(&self) -> usize {
+        let removed = self.plan.items().iter().filter(|item| item.action.removes());
+        removed.filter(|item| item.id.as_ref().is_some_and(|id| !self.weighed.contains_key(id))).count()
     }
 
     /// Takes note of what the removal of one would lose.
     pub fn weigh(&mut self, id: &ContainerId, sentences: &[String]) {
+        self.asked.remove(id);
         self.weighed.insert(id.clone(), sentences.to_vec());
     }
 
@@ -285,6 +301,23 @@ impl Preview {
                 sentences.push(format!("in {}: {}", item.name, found.join("; ")));
             }
         }
+        let unweighed = self.unweighed();
+        if unweighed > 0 && !self.weighed.is_empty() {
+            sentences.push(format!("{unweighed} more {} not looked into yet", plural_of_be(unweighed)));
+        }
+        for item in self.plan.items() {
+            if matches!(item.action, Action::Stop | Action::Quarantine) {
+                let lost = item.shown.lost_by_a_stop();
+                if !lost.is_empty() {
+                    sentences.push(format!("in {}: {}", item.name, lost.join("; ")));
+                }
+            }
+        }
+        if self.plan.items().iter().any(|item| item.action == Action::Recreate) {
+            let what =
+                "does not come back: what was written inside, outside of mounts; what is in memory; what ran";
+            sentences.push(what.to_owned());
+        }
         if !memory.is_empty() {
             sentences.push(format!("lost: memory-backed {}", memory.join(", ")));
         }
@@ -293,6 +326,10 @@ impl Preview {
         }
         sentences
     }
+}
+
+fn plural_of_be(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// What makes a plan the same plan for whoever confirms it: what it changes, and the facts behind that. What is kept may

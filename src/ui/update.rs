@@ -94,6 +94,10 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Effect> {
             for layer in &mut model.layers {
                 if let Layer::Preview(preview) = layer {
                     preview.weigh(&id, &sentences);
+                    let more = preview.next_to_weigh();
+                    if !more.is_empty() {
+                        effects.push(Effect::Weigh(more));
+                    }
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! Acting: the removal protocol, its races and crashes, the journal.
 
+mod auto_remove;
 mod bulk;
 mod confirmation;
 mod crash;
 mod journal;
+mod last_look;
 mod looks;
 mod marks;
 mod processes;

@@ -2,6 +2,7 @@
 //! aside is restored or goes after its time, and no secret is told on the way.
 
 mod coming_back;
+mod folders;
 mod ground;
 mod healing;
 mod losses;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 
-use super::{Action, Intent, Item, Reason, binds_of};
+use super::{Action, Intent, Item, Reason, Shown, binds_of};
 use crate::domain::container::{Container, ContainerId};
 use crate::domain::recovery::Tries;
 use crate::domain::verdict::{Gone, Lost, Status, Verdict, Verdicts, WayBack};
@@ -68,6 +68,7 @@ fn item(gone: &Gone, intent: &Intent, now: Timestamp) -> Item {
         state: None,
         started_at: None,
         binds: binds_of(&remembered.container),
+        shown: Shown::default(),
         action,
         reason,
     }

@@ -27,7 +27,7 @@ pub(super) fn version() -> Value {
 pub(super) fn info(world: &World, now: Timestamp) -> Value {
     let count = |fits: fn(&Phase) -> bool| world.containers().filter(|it| fits(&it.phase)).count();
     json!({
-        "ID": "SIMULATED", "Name": "demo-host", "ServerVersion": VERSION, "Driver": "overlay2",
+        "ID": world.id(), "Name": "demo-host", "ServerVersion": VERSION, "Driver": "overlay2",
         "Containers": world.len(), "Images": world.images().count(),
         "ContainersRunning": count(|phase| matches!(phase, Phase::Running(_) | Phase::Restarting(_))),
         "ContainersPaused": count(|phase| matches!(phase, Phase::Paused(..))),

@@ -10,6 +10,7 @@ mod images;
 mod life;
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,6 +25,11 @@ pub use container::{Phase, Placed, SimContainer};
 pub(super) use exec::Progress;
 pub use exec::SimExec;
 pub use images::SimImage;
+
+fn unique_id() -> String {
+    let chance = std::hash::RandomState::new().build_hasher().finish();
+    format!("SIMULATED-{}-{chance:016x}", std::process::id())
+}
 
 /// Why the engine does not do what it is asked, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +76,7 @@ pub struct World {
     execs: BTreeMap<String, SimExec>,
     /// What commands do that only the images here have, as containers that were placed have shown.
     commands: HashMap<Vec<String>, Program>,
+    id: String,
     pub(super) events: Events,
     /// Bad habits of the host.
     pub quirks: Quirks,
@@ -89,12 +96,18 @@ impl World {
             tags: BTreeMap::new(),
             execs: BTreeMap::new(),
             commands: HashMap::new(),
+            id: unique_id(),
             events: Events::default(),
             quirks: Quirks::default(),
             dice: Dice::new(seed),
             next_pid: 4000,
             quiet_until: None,
         }
+    }
+
+    /// What the engine calls itself. Two of them never have the same id, whatever their seeds.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// How many containers there are.

@@ -76,7 +76,7 @@ impl EngineView {
     }
 
     /// Whether Podman answers; every answer of its says so. Asked once.
-    async fn is_podman(&self) -> Result<bool, EngineFault> {
+    pub(super) async fn is_podman(&self) -> Result<bool, EngineFault> {
         if let Some(known) = self.podman.get() {
             return Ok(*known);
         }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Runner, Systems};
 use crate::domain::{Policy, Verdict};
 use crate::engine::Endpoint;
-use crate::keeper::{ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner};
+use crate::keeper::{ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, Seat};
 use crate::state::{State, obeyed_marks};
 use crate::ui::message::Message;
 use crate::ui::preview::Confirmed;
@@ -40,14 +40,14 @@ struct Kit {
 impl Kit {
     async fn keeper(&self) -> Result<Keeper, KeeperFault> {
         let folder = &self.state_folder;
-        let host = self.endpoint.address.identity();
+        let seat = Seat::of(&self.endpoint, self.timeout).await;
         let messages = self.messages.clone();
         let told = move |held: &crate::keeper::LockFault| {
             // Whoever waits is told why; a full inbox only costs the explanation.
             let _ = messages.try_send(Message::Unfinished(format!("waiting: {held}")));
         };
         State::refuse_strangers(folder)?;
-        let lock = KeeperLock::wait(folder, &host, &self.who, LOCK_PATIENCE, told).await?;
+        let lock = KeeperLock::wait(folder, &seat, &self.who, LOCK_PATIENCE, told).await?;
         let keeper =
             Keeper::new(lock, folder, &self.endpoint, self.who.clone(), self.policy.clone(), self.timeout)?;
         for leftover in keeper.leftovers(folder).await? {

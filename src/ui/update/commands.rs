@@ -261,8 +261,8 @@ fn act(model: &mut Model, command: Command, effects: &mut Vec<Effect>) {
         _ => return,
     };
     if let Some(observation) = &model.observation {
-        let preview = Preview::new(intent, observation, &model.setup.policy, model.now);
-        let removed = preview.to_weigh();
+        let mut preview = Preview::new(intent, observation, &model.setup.policy, model.now);
+        let removed = preview.next_to_weigh();
         if !removed.is_empty() {
             effects.push(Effect::Weigh(removed));
         }

@@ -209,6 +209,10 @@ fn on_preview(model: &mut Model, key: KeyEvent, mut preview: Preview, effects: &
         && let Some(observation) = &model.observation
     {
         preview.change_intent(changed, observation, &model.setup.policy, model.now);
+        let removed = preview.next_to_weigh();
+        if !removed.is_empty() {
+            effects.push(Effect::Weigh(removed));
+        }
     } else if phrase.is_some() {
         preview.notice = None;
         type_into(&mut preview.typed, key);

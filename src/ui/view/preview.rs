@@ -17,20 +17,31 @@ pub(super) fn draw(model: &Model, preview: &Preview, area: Rect, buffer: &mut Bu
     let plan = preview.plan();
     let (changes, kept) = (plan.changes(), plan.items().len() - plan.changes());
     let title = format!("{}: {changes} to change, {kept} to keep", title(&preview.intent));
-    let mut notes: Vec<(String, Role)> =
-        preview.losses().into_iter().map(|line| (line, Role::Warning)).collect();
+    let losses = preview.losses().into_iter().map(|line| (line, Role::Warning)).collect();
+    let mut notes: Vec<(String, Role)> = Vec::new();
     notes.extend(plan.brakes().iter().map(|brake| (format!("brake: {brake}"), Role::Danger)));
     notes.extend(choices(preview).into_iter().map(|line| (line, Role::Dim)));
     notes.extend(preview.notice.iter().map(|line| (line.clone(), Role::Danger)));
     let wide = area.width.saturating_sub(4).min(130);
-    let notes: Vec<(String, Role)> = notes
-        .into_iter()
-        .flat_map(|(line, role)| {
-            super::detail::wrap(&clean(&line), usize::from(wide.saturating_sub(4)))
-                .into_iter()
-                .map(move |part| (part, role))
-        })
-        .collect();
+    let wrapped = |notes: Vec<(String, Role)>| -> Vec<(String, Role)> {
+        let wrap = |(line, role): (String, Role)| {
+            let parts = super::detail::wrap(&clean(&line), usize::from(wide.saturating_sub(4)));
+            parts.into_iter().map(move |part| (part, role))
+        };
+        notes.into_iter().flat_map(wrap).collect()
+    };
+    let (mut losses, notes) = (wrapped(losses), wrapped(notes));
+    // What is lost may be a long list; it leaves room for the rest, and says what it leaves out.
+    let room = usize::from(area.height.saturating_sub(8)).saturating_sub(notes.len()).max(2);
+    if losses.len() > room {
+        let left_out = losses.len() - (room - 1);
+        losses.truncate(room - 1);
+        losses.push((
+            format!("and {left_out} more lines; `--dry-run` on the command line shows all"),
+            Role::Warning,
+        ));
+    }
+    let notes: Vec<(String, Role)> = losses.into_iter().chain(notes).collect();
     let wanted = cells(plan.items().len().max(1) + notes.len() + 4);
     let inside =
         dialog::open(model, &title, wide, wanted.min(area.height.saturating_sub(2)).max(8), area, buffer);

@@ -261,6 +261,7 @@ fn progress_is_shown_with_countdowns_and_the_summary_names_failures_first() {
         ending,
         reason: reason.to_owned(),
         evidence_missing: false,
+        unjournalled: None,
         duration: span("1s"),
     };
     desk.take(Message::WorkEnded(Ok(vec![

@@ -166,6 +166,7 @@ fn at_work(text: &str, facts: &Facts) -> Vec<(&'static str, Desk)> {
         ending: Ending::Failed,
         reason: text.to_owned(),
         evidence_missing: false,
+        unjournalled: None,
         duration: span("2s"),
     });
     done.take(Message::WorkEnded(Ok(outcomes.collect())));

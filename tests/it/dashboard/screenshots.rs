@@ -161,7 +161,14 @@ impl Camera {
 
 fn done(item: sandkeeper::domain::plan::Item, ending: Ending, reason: &str) -> ItemOutcome {
     let duration = Duration::from_secs(1);
-    ItemOutcome { item, ending, reason: reason.to_owned(), evidence_missing: false, duration }
+    ItemOutcome {
+        item,
+        ending,
+        reason: reason.to_owned(),
+        evidence_missing: false,
+        unjournalled: None,
+        duration,
+    }
 }
 
 /// Every picture, by name.

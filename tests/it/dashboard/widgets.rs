@@ -102,6 +102,7 @@ fn the_summary() {
         ending,
         reason: reason.to_owned(),
         evidence_missing: false,
+        unjournalled: None,
         duration: span("2s"),
     });
     desk.take(Message::WorkEnded(Ok(outcomes.collect())));

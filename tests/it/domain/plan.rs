@@ -279,6 +279,61 @@ fn a_container_that_a_stop_would_remove_is_left_to_those_who_name_it() {
     assert_eq!(facts.planned(&Intent::Remove(targets(&["box"])), "box").action, Action::StopAndRemove);
 }
 
+#[rstest]
+#[case::nobody(None, false)]
+#[case::somebody(None, true)]
+#[case::somebody_counted(Some(1), true)]
+fn a_stop_never_removes(#[case] count: Option<usize>, #[case] live: bool) {
+    let mut facts = Facts::native().container(sandbox("box").auto_remove());
+    if live {
+        facts = facts.session(session("s1").uses("box").live());
+    }
+    let item = facts.planned(&Intent::Stop(Targets { even_if_live: count, ..targets(&["box"]) }), "box");
+    assert!(item.action == Action::Keep && item.reason.to_string().contains("say `rm`"), "{item:#?}");
+}
+
+#[test]
+fn a_removal_that_is_a_stop_says_so() {
+    let facts = Facts::native().container(sandbox("box").auto_remove());
+    for intent in [Intent::Remove(targets(&["box"])), Intent::ForceRemove(targets(&["box"]))] {
+        let item = facts.planned(&intent, "box");
+        assert!(item.reason.to_string().contains("its stop removes it at once"), "{item:#?}");
+    }
+}
+
+#[test]
+fn counting_sessions_ends_no_command() {
+    let facts = Facts::native().container(sandbox("box").execs(2));
+    let facts = facts.session(session("s1").uses("box").live());
+    let counted = Targets { even_if_live: Some(1), ..targets(&["box"]) };
+    for intent in [Intent::Stop(counted.clone()), Intent::ForceRemove(counted)] {
+        let item = facts.planned(&intent, "box");
+        assert_eq!(item.action, Action::Keep, "{item:#?}");
+        assert!(item.reason.to_string().contains("1 live session in it, and 2 commands run in it"));
+    }
+}
+
+#[test]
+fn whoever_counted_has_said_yes_to_those_he_was_shown_and_to_nobody_else() {
+    let with = |sessions: &[&str]| {
+        let facts = Facts::native().container(sandbox("box"));
+        sessions.iter().fold(facts, |facts, name| facts.session(session(name).uses("box").live()))
+    };
+    let counted = |count| Intent::Stop(Targets { even_if_live: Some(count), ..targets(&["box"]) });
+    let item = with(&["s1", "s2"]).planned(&counted(2), "box");
+    assert_eq!(item.action, Action::Stop);
+    let now = |sessions: &[&str]| {
+        let verdict = with(sessions).verdict("box");
+        item.shown.allows(Some(&verdict), &counted(2)).map(std::borrow::Cow::into_owned)
+    };
+    assert_eq!(now(&["s1", "s2"]), Ok(counted(2)));
+    assert_eq!(now(&["s2"]), Ok(counted(1)), "one has ended");
+    assert_eq!(now(&[]), Ok(counted(0)));
+    for newcomers in [&["s1", "s3"][..], &["s3"], &["s1", "s2", "s3"]] {
+        assert!(now(newcomers).unwrap_err().contains("session s3"), "{newcomers:?}");
+    }
+}
+
 // Named containers.
 
 #[test]

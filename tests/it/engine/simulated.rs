@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use sandkeeper::domain::ContainerId;
 use sandkeeper::domain::container::{ContainerState, Row};
 use sandkeeper::engine::sim::{Fault, FaultRule, Placed, Program, Quirks, SimClock, SimEngine, World};
-use sandkeeper::engine::{EngineControl, EngineEvent, EngineFault, EngineView, RemoveOutcome, StopOutcome};
+use sandkeeper::engine::{
+    EngineControl, EngineEvent, EngineFault, EngineView, Permit, RemoveOutcome, StopOutcome,
+};
 use tempfile::TempDir;
 
 /// Long enough for a slow machine; whatever should come comes at once.
@@ -20,6 +22,11 @@ struct Host {
     engine: SimEngine,
     ids: Vec<ContainerId>,
     _folder: TempDir,
+}
+
+/// Nobody needs to look here.
+fn permit(id: &ContainerId) -> Permit {
+    Permit::after_look(id, std::time::Instant::now())
 }
 
 impl Host {
@@ -62,7 +69,7 @@ impl Host {
 
     /// Stops the first container while the clock goes on second by second; says how many went by.
     async fn stopped_after(&self, control: &EngineControl, grace: Duration) -> Duration {
-        let stop = control.stop(&self.ids[0], grace);
+        let stop = control.stop(permit(&self.ids[0]), grace);
         tokio::pin!(stop);
         let mut waited = Duration::ZERO;
         loop {
@@ -175,7 +182,7 @@ fn what_is_done_stays_done_when_the_answer_is_lost() {
     let host = Host::with(&["one"]);
     host.engine.fault(FaultRule::on("POST", "/containers/*/stop", Fault::CutConnection(0)));
     run(async {
-        let answer = host.control().stop(&host.ids[0], PATIENCE).await;
+        let answer = host.control().stop(permit(&host.ids[0]), PATIENCE).await;
         assert!(matches!(answer, Err(EngineFault::Connection(_))), "{answer:?}");
         let one = host.view().inspect(&host.ids[0]).await.unwrap().unwrap();
         assert_eq!(one.state, ContainerState::Exited);
@@ -216,8 +223,8 @@ fn a_wrong_clock_shows_in_everything_it_writes() {
     host.engine.clock().set_skew(SignedDuration::from_hours(24));
     run(async {
         let control = host.control();
-        control.stop(&host.ids[0], PATIENCE).await.unwrap();
-        control.start(&host.ids[0]).await.unwrap();
+        control.stop(permit(&host.ids[0]), PATIENCE).await.unwrap();
+        control.start(permit(&host.ids[0])).await.unwrap();
         let one = host.view().inspect(&host.ids[0]).await.unwrap().unwrap();
         let (started, made) = (one.started_at().unwrap(), one.created_at);
         assert_eq!(started.duration_since(made), SignedDuration::from_hours(24));
@@ -233,8 +240,8 @@ fn events_come_unless_they_are_lost() {
         // The stream begins some time after the first look at it, so things happen until one is heard of.
         let busy = async {
             loop {
-                control.stop(&host.ids[0], PATIENCE).await.unwrap();
-                control.start(&host.ids[0]).await.unwrap();
+                control.stop(permit(&host.ids[0]), PATIENCE).await.unwrap();
+                control.start(permit(&host.ids[0])).await.unwrap();
             }
         };
         let heard = async {
@@ -253,7 +260,7 @@ fn events_come_unless_they_are_lost() {
         host.engine.act(|world, _| {
             world.quirks = Quirks { lost_events_percent: 100, ..Quirks::default() };
         });
-        control.stop(&host.ids[1], PATIENCE).await.unwrap();
+        control.stop(permit(&host.ids[1]), PATIENCE).await.unwrap();
         while let Ok(event) = tokio::time::timeout(IMPATIENCE, events.next()).await {
             assert_eq!(about(&event.unwrap().unwrap()), host.ids[0], "only what happened before is told");
         }
@@ -305,12 +312,15 @@ fn control_acts_on_it_as_on_a_real_one() {
     let host = Host::with(&["one"]);
     run(async {
         let (control, id) = (host.control(), &host.ids[0]);
-        assert!(matches!(control.remove(id).await, Ok(RemoveOutcome::Refused(_))));
-        assert_eq!(control.stop(id, PATIENCE).await, Ok(StopOutcome::Stopped));
-        assert!(control.stop(id, PATIENCE).await.is_ok(), "nothing runs, and that is what was asked for");
-        control.start(id).await.unwrap();
-        assert_eq!(control.force_remove(id).await, Ok(RemoveOutcome::Removed));
-        assert_eq!(control.remove(id).await, Ok(RemoveOutcome::AlreadyGone));
+        assert!(matches!(control.remove(permit(id)).await, Ok(RemoveOutcome::Refused(_))));
+        assert_eq!(control.stop(permit(id), PATIENCE).await, Ok(StopOutcome::Stopped));
+        assert!(
+            control.stop(permit(id), PATIENCE).await.is_ok(),
+            "nothing runs, and that is what was asked for"
+        );
+        control.start(permit(id)).await.unwrap();
+        assert_eq!(control.force_remove(permit(id)).await, Ok(RemoveOutcome::Removed));
+        assert_eq!(control.remove(permit(id)).await, Ok(RemoveOutcome::AlreadyGone));
         assert_eq!(host.view().inspect(id).await, Ok(None));
     });
     assert_eq!(host.engine.mutations().len(), 6);

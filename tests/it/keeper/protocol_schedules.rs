@@ -19,7 +19,7 @@ use sandkeeper::domain::policy::BrakeRule;
 use sandkeeper::domain::{Policy, Snapshot, classify, plan};
 use sandkeeper::engine::{Address, Endpoint};
 use sandkeeper::environment::Environment;
-use sandkeeper::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner};
+use sandkeeper::keeper::{Ending, ItemOutcome, Keeper, KeeperFault, KeeperLock, Manner, Seat};
 use sandkeeper::profiles::Library;
 use sandkeeper::sessions::{Limits, NamedStore, StoreSet};
 use sandkeeper::watch::{Observer, WatchedSystem};
@@ -329,7 +329,8 @@ impl Bench {
 
     fn keeper(&self) -> Keeper {
         let endpoint = self.endpoint();
-        let lock = KeeperLock::take(&self.state(), &endpoint.address.identity(), "the test").unwrap();
+        let host = endpoint.address.identity();
+        let lock = KeeperLock::take(&self.state(), &Seat::named(&host, &host), "the test").unwrap();
         let patience = Duration::from_secs(20);
         Keeper::new(lock, &self.state(), &endpoint, "the test".into(), self.policy.clone(), patience).unwrap()
     }

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 on_both_engines![
     a_session_that_starts_after_planning_is_left_alone,
     a_command_that_starts_after_planning_is_left_alone,
+    a_session_that_was_not_counted_is_not_ended_in_the_place_of_one_that_was,
     a_session_that_starts_during_the_stop_gets_its_container_back,
     a_session_that_starts_while_an_operator_stops_its_container_gets_it_back,
     a_drained_container_that_was_rescued_still_drains,
@@ -88,6 +89,22 @@ fn a_command_that_starts_after_planning_is_left_alone(engine: &RealEngine) {
     });
     let finished = host.reconcile(&[]).expect_exit(3);
     host.expect_result(&finished, "atlas", "skipped", "command");
+    assert!(proxy.mutations().is_empty(), "{:?}", proxy.mutations());
+}
+
+fn a_session_that_was_not_counted_is_not_ended_in_the_place_of_one_that_was(engine: &RealEngine) {
+    let (proxy, host) = raced(engine);
+    let id = host.current("atlas").running();
+    host.store.session("s1", "atlas").status("active").insert();
+    host.store.session("s2", "atlas").ended_ago(60).insert();
+    let (begins, path) = (goes_live(&host, "s2"), host.store.path().to_owned());
+    proxy.when("GET", &inspect(&id)).nth(2).before(move |request| {
+        begins(request);
+        sql(&path, "UPDATE sessions SET status = 'ended', ended_at = unixepoch() WHERE id = 's1'");
+    });
+    let name = host.scene.name("atlas");
+    let finished = host.acting("rm", &["--force", "--even-if-live", "1", &name]).run().expect_exit(3);
+    host.expect_result(&finished, "atlas", "skipped", "session s2 is live in it by now");
     assert!(proxy.mutations().is_empty(), "{:?}", proxy.mutations());
 }
 

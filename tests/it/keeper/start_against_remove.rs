@@ -8,7 +8,7 @@ use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
 use futures_util::StreamExt;
 use sandkeeper::domain::ContainerId;
-use sandkeeper::engine::{Address, Endpoint, EngineControl, EngineView, RemoveOutcome};
+use sandkeeper::engine::{Address, Endpoint, EngineControl, EngineView, Permit, RemoveOutcome};
 
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How many containers are raced for at the same time.
@@ -63,11 +63,11 @@ impl Track {
         let wait = |runner| tokio::time::sleep(if runner == first { Duration::ZERO } else { lead });
         let removal = async {
             wait(Winner::Removal).await;
-            self.control.remove(&id).await
+            self.control.remove(Permit::after_look(&id, std::time::Instant::now())).await
         };
         let start = async {
             wait(Winner::Start).await;
-            self.control.start(&id).await
+            self.control.start(Permit::after_look(&id, std::time::Instant::now())).await
         };
         let (removed, started) = tokio::join!(removal, start);
         let there = self.view.inspect(&id).await.unwrap().is_some();
@@ -79,7 +79,7 @@ impl Track {
             }
             (Ok(()), _) => {
                 assert!(there, "{id} was started and is gone: {removed:?}");
-                self.control.force_remove(&id).await.unwrap();
+                self.control.force_remove(Permit::after_look(&id, std::time::Instant::now())).await.unwrap();
                 Winner::Start
             }
             neither => panic!("{id} was neither started nor removed: {neither:?}"),

@@ -326,6 +326,53 @@ impl Drop for Mounted {
 }
 
 #[test]
+#[ignore = "needs a Docker engine: run tests/run"]
+fn a_folder_that_a_container_of_another_engine_has_stays_on_docker() {
+    a_folder_that_a_container_of_another_engine_has_stays(&RealEngine::docker().exclusive());
+}
+
+#[test]
+#[ignore = "needs a Podman engine: run tests/run"]
+fn a_folder_that_a_container_of_another_engine_has_stays_on_podman() {
+    a_folder_that_a_container_of_another_engine_has_stays(&RealEngine::podman().exclusive());
+}
+
+fn a_folder_that_a_container_of_another_engine_has_stays(engine: &RealEngine) {
+    // The engine that is asked knows of no container, and nobody told us of the other one.
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old", "free"]);
+    let scene = engine.scene();
+    let old = root(&home).join("old");
+    let id =
+        scene.container(scene.name("far")).mount(&old.join("home").display().to_string(), "/root").running();
+    let report = listed(&host);
+    let kept = |name: &str| {
+        let of = |each: &&Value| each["path"].as_str().unwrap().ends_with(name);
+        report["leftovers"].as_array().unwrap().iter().find(of).unwrap()["kept"].clone()
+    };
+    assert!(kept("/old").as_str().unwrap().contains("old/home mounted at /root"), "{report:#}");
+    assert_eq!(kept("/free"), Value::Null, "{report:#}");
+    trash(&host, &["--yes", &old.display().to_string()]).expect_exit(3);
+    assert!(old.join("home").is_dir());
+    engine.cli(&["rm", "--force", &id]);
+    trash(&host, &["--yes", &old.display().to_string()]).expect_exit(0);
+}
+
+#[test]
+fn a_folder_that_somebody_works_in_stays() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old"]);
+    let old = root(&home).join("old");
+    let mut child =
+        std::process::Command::new("sleep").arg("1000").current_dir(old.join("workspace")).spawn().unwrap();
+    let refused = trash(&host, &["--yes", &old.display().to_string()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    refused.expect_exit(3).expect_stdout("works in");
+    assert!(old.is_dir());
+}
+
+#[test]
 fn without_every_containers_mounts_nothing_is_left_behind() {
     let host = Host::with(&[]);
     let home = home_with(&host, &["old"]);

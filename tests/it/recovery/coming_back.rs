@@ -7,7 +7,7 @@ use sandkeeper::engine::sim::{Fault, FaultRule, Placed, Program};
 use serde_json::json;
 
 use super::ground::{
-    CANARY, dashboard_with_a_loss, lasting, log, recreate, remove_behind_our_back, result, see, status,
+    CANARY, bind, dashboard_with_a_loss, lasting, log, recreate, remove_behind_our_back, result, see, status,
 };
 use crate::support::simulated::SimHost;
 use crate::support::terminal::Key;
@@ -99,7 +99,7 @@ fn when_somebody_was_faster_his_container_is_adopted_and_started() {
             labels,
             command: vec!["sleep".to_owned(), "1000".to_owned()],
             program: Program::service(),
-            host_config: json!({ "Binds": ["/srv/atlas:/work"] }).as_object().unwrap().clone(),
+            host_config: json!({ "Binds": [bind(&host)] }).as_object().unwrap().clone(),
             state: "exited".to_owned(),
             created_at: now,
             ..Placed::default()

@@ -1,5 +1,7 @@
 //! What the tests of recovery have in common: a lasting container, a look, a loss, and what came of it.
 
+use std::path::PathBuf;
+
 use rusqlite::Connection;
 use sandkeeper::domain::ContainerId;
 use serde_json::{Value, json};
@@ -12,6 +14,18 @@ use crate::support::wait_until;
 /// A value that nobody may ever be shown.
 pub(crate) const CANARY: &str = "canary-5up3r-53cr3t";
 
+/// A folder of the host, mounted at `/work`.
+pub(crate) fn bind(host: &SimHost) -> String {
+    let folder = shared(host);
+    std::fs::create_dir_all(&folder).unwrap();
+    format!("{}:/work", folder.display())
+}
+
+/// Where that folder is.
+pub(crate) fn shared(host: &SimHost) -> PathBuf {
+    host.home.path().join("srv/atlas")
+}
+
 /// A lasting container with a live session that does not name it, and with every kind of option.
 pub(crate) fn lasting(host: &SimHost, name: &str) -> ContainerId {
     host.store.session(&format!("{name}-session"), name).status("active").insert();
@@ -21,7 +35,7 @@ pub(crate) fn lasting(host: &SimHost, name: &str) -> ContainerId {
         .with(false, "User", json!("1000:1000"))
         .with(true, "Memory", json!(268_435_456))
         .with(true, "CapAdd", json!(["NET_ADMIN"]))
-        .with(true, "Binds", json!(["/srv/atlas:/work"]))
+        .with(true, "Binds", json!([bind(host)]))
         .with(true, "Tmpfs", json!({ "/scratch": "" }))
         .placed()
 }

@@ -7,7 +7,7 @@ use sandkeeper::domain::ContainerId;
 use sandkeeper::engine::sim::{Placed, Program, Signal};
 use serde_json::json;
 
-use super::ground::{lasting, recorded, recreate, remove_behind_our_back, result, see, status};
+use super::ground::{in_state, lasting, recorded, recreate, remove_behind_our_back, result, see, status};
 use crate::support::simulated::SimHost;
 use crate::support::terminal::Key;
 use crate::support::wait_until;
@@ -161,4 +161,59 @@ fn an_archive_is_never_written_through_a_link_that_lies_in_wait() {
     let saved = saved.symlink_metadata().unwrap();
     assert!(saved.is_file(), "{saved:?}");
     assert_eq!(saved.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn of_many_removals_every_loss_is_told_and_none_left_out() {
+    let host = SimHost::new();
+    let many = 25;
+    for number in 0..many {
+        host.sandbox(&format!("old-{number}"), "atlas").exited().changed(&["/root/notes"], 10).placed();
+    }
+    let brake = many.to_string();
+    let arguments = ["reconcile", "--dry-run", "--override-brake", &brake];
+    let plain = host.sandkeeper(&arguments).run();
+    let lines = plain.stdout.lines().filter(|line| line.contains("1 path changed inside it")).count();
+    assert_eq!(lines, many, "{plain}");
+    let report = host.sandkeeper(&[&arguments[..], &["--json"]].concat()).run().json();
+    for outcome in report["outcomes"].as_array().unwrap() {
+        assert_eq!(outcome["losses"].as_array().map(Vec::len), Some(1), "{outcome:#}");
+    }
+    let done = host.sandkeeper(&["rm", "--yes", "--json", "old-0"]).run().expect_exit(0).json();
+    assert_eq!(done["outcomes"][0]["losses"], json!(null), "nobody looked, which is not nothing");
+}
+
+#[test]
+fn what_a_key_adds_to_a_preview_is_looked_into_as_well() {
+    let host = SimHost::new();
+    host.store.session("s1", "borealis").insert();
+    host.sandbox("running", "atlas").changed(&["/etc/motd", "/root/notes"], 10).placed();
+    let terminal = host.dashboard(&[]);
+    terminal.wait_for("1 orphaned").type_keys("R").wait_for("0 to change");
+    terminal.send(b"\x1bOQ").wait_for("1 to change").wait_for("in running: 2 paths changed inside it");
+    terminal.press(Key::Esc).wait_gone("[ Cancel ]").quit();
+}
+
+#[test]
+fn undo_says_what_does_not_come_back_and_what_it_leaves_out() {
+    let host = SimHost::new();
+    for name in ["earlier", "unrecorded", "last"] {
+        host.sandbox(name, name).sleeping().with(true, "Tmpfs", json!({ "/scratch": "" })).placed();
+    }
+    host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "earlier"]).run().expect_exit(0);
+    host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "unrecorded", "last"]).run().expect_exit(0);
+    in_state(&host, "DELETE FROM specs WHERE name = 'unrecorded'");
+    let preview = host.sandkeeper(&["undo", "--dry-run"]).run().expect_exit(0);
+    let preview =
+        preview.expect_stdout("in last: what was written inside the old one, outside of mounts, is lost");
+    let preview = preview.expect_stdout("what ran in it begins anew; empty again: /scratch");
+    let preview = preview.expect_stdout("left out: earlier: it was removed earlier");
+    preview.expect_stdout("left out: unrecorded: it was not recorded how it was made");
+    let finished = host.sandkeeper(&["undo", "--yes", "--json"]).run().expect_exit(0);
+    let report = finished.json();
+    let left_out: Vec<&str> =
+        report["left_out"].as_array().unwrap().iter().map(|each| each["name"].as_str().unwrap()).collect();
+    assert_eq!(left_out, ["earlier", "unrecorded"], "{finished}");
+    let (ending, reason) = result(&report);
+    assert!(ending == "recreated" && reason.contains("empty again: /scratch"), "{reason}");
 }

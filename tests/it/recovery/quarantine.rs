@@ -5,7 +5,7 @@ use sandkeeper::domain::ContainerId;
 use sandkeeper::engine::sim::{Fault, FaultRule};
 use serde_json::{Value, json};
 
-use super::ground::{in_state, log, recreate, result, see, status};
+use super::ground::{bind, in_state, log, recreate, result, see, status};
 use crate::support::simulated::SimHost;
 use crate::support::terminal::Key;
 use crate::support::wait_until;
@@ -118,7 +118,7 @@ fn a_removal_is_undone_from_what_was_recorded() {
 fn a_sibling_that_was_there_before_has_not_taken_the_place_of_what_was_removed() {
     let host = SimHost::new();
     for name in ["old", "sibling"] {
-        host.sandbox(name, "atlas").sleeping().with(true, "Binds", json!(["/srv/atlas:/work"])).placed();
+        host.sandbox(name, "atlas").sleeping().with(true, "Binds", json!([bind(&host)])).placed();
     }
     host.sandkeeper(&["rm", "--yes", "--json", "--grace", "1s", "old"]).run().expect_exit(0);
     let finished = host.sandkeeper(&["undo", "--yes", "--json"]).run().expect_exit(0);

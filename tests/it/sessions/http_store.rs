@@ -231,7 +231,8 @@ fn nobody_is_asked_unless_there_is_a_container_only_he_can_speak_of() {
     host.engine.containers(&[environment("a")]);
     let report = host.status([""; 0]).expect_exit(0).json();
     expect(&report, "parachute-env-a", "orphaned", "no session claims it");
-    assert_eq!(parachute.asked().len(), 4, "{:?}", parachute.asked());
+    // Its four lists are no one moment, so each is asked for twice.
+    assert_eq!(parachute.asked().len(), 8, "{:?}", parachute.asked());
 
     // Another machine is asked only if the operator himself names it.
     let far = shown.replace("http://127.0.0.1:3333", "http://192.0.2.1:3333");
@@ -301,4 +302,20 @@ fn an_address_without_its_system_is_asked_by_nobody() {
     let host = Host::with(&[]);
     let finished = host.status(["--db", "http://127.0.0.1:3333"]).expect_exit(2);
     finished.expect_stderr("write `--db SYSTEM=http://127.0.0.1:3333`");
+}
+
+#[test]
+fn a_session_that_moves_between_two_lists_is_not_missed() {
+    let (host, parachute) = host_and_application();
+    parachute.archived("s-back", Some("b"), 30.0);
+    parachute.unarchives_between_two_questions();
+    let report = status(&host, &parachute).expect_exit(0).json();
+    expect(&report, "parachute-env-b", "active", "session s-back");
+}
+
+#[test]
+fn lists_that_never_agree_are_doubt() {
+    let (host, parachute) = host_and_application();
+    parachute.never_says_the_same_twice();
+    expect_unknown(&host, &parachute, "changed between any two of three looks");
 }

@@ -37,6 +37,16 @@ struct State {
     key: Option<String>,
     asked: Vec<String>,
     held: Vec<TcpStream>,
+    /// What happens right after the open sessions were told.
+    after_open: Option<AfterOpen>,
+}
+
+/// What happens between two questions.
+enum AfterOpen {
+    /// The archived sessions become open ones, once.
+    Unarchive,
+    /// Another session begins, each time.
+    Begin,
 }
 
 /// The application. It listens until the test ends.
@@ -134,6 +144,16 @@ impl Application {
         self.push(ARCHIVED, "sessions", session(id, environment, accessed_ago, true));
     }
 
+    /// After the next time that the open sessions are told, all archived ones become open.
+    pub(crate) fn unarchives_between_two_questions(&self) {
+        self.state.lock().unwrap().after_open = Some(AfterOpen::Unarchive);
+    }
+
+    /// Each time that the open sessions are told, another one begins.
+    pub(crate) fn never_says_the_same_twice(&self) {
+        self.state.lock().unwrap().after_open = Some(AfterOpen::Begin);
+    }
+
     /// Sessions in which a turn runs, all of them.
     pub(crate) fn streams(&self, ids: &[&str]) {
         self.answer(STREAMS, json!({ "streams": ids }));
@@ -142,6 +162,25 @@ impl Application {
     pub(crate) fn push(&self, target: &str, list: &str, row: Value) {
         let mut state = self.state.lock().unwrap();
         state.answers.get_mut(target).unwrap()[list].as_array_mut().unwrap().push(row);
+    }
+}
+
+impl State {
+    fn go_on(&mut self) {
+        let number = self.asked.len();
+        let add = |state: &mut Self, row: Value| {
+            state.answers.get_mut(OPEN).unwrap()["sessions"].as_array_mut().unwrap().push(row);
+        };
+        match self.after_open {
+            None => {}
+            Some(AfterOpen::Unarchive) => {
+                self.after_open = None;
+                let archived = self.answers.get_mut(ARCHIVED).unwrap()["sessions"].take();
+                self.answers.insert(ARCHIVED.to_owned(), json!({ "sessions": [] }));
+                archived.as_array().unwrap().iter().for_each(|row| add(self, row.clone()));
+            }
+            Some(AfterOpen::Begin) => add(self, session(&format!("new-{number}"), None, 7200.0, false)),
+        }
     }
 }
 
@@ -192,6 +231,9 @@ fn serve(mut caller: &TcpStream, state: &Mutex<State>) -> io::Result<()> {
                 (_, None) => (404, json!({ "detail": "Not Found" }).to_string()),
             }
         };
+        if target == OPEN {
+            state.go_on();
+        }
         let half = &body[..body.len() / 2];
         let length = if mood == Mood::HalfJson { half.len() } else { body.len() };
         let head = format!(

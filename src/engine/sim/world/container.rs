@@ -174,7 +174,8 @@ pub struct SimContainer {
     pub restart_count: u64,
     pub(in crate::engine::sim) command: Vec<String>,
     pub(in crate::engine::sim) config: Map<String, Value>,
-    pub(in crate::engine::sim) host_config: Map<String, Value>,
+    /// `HostConfig`, as it was asked for.
+    pub host_config: Map<String, Value>,
     pub(in crate::engine::sim) error: String,
     pub(in crate::engine::sim) exec_ids: BTreeSet<String>,
     pub(in crate::engine::sim) left_behind: Vec<LeftBehind>,
