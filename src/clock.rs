@@ -34,12 +34,12 @@ pub struct Reading {
 impl Reading {
     /// Reads them now.
     pub fn now() -> Self {
+        static BOOT: OnceLock<String> = OnceLock::new();
         let read = |clock| {
             let time = clock_gettime(clock);
             let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
             Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
         };
-        static BOOT: OnceLock<String> = OnceLock::new();
         let boot = BOOT.get_or_init(|| {
             let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
             id.trim().to_owned()

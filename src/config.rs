@@ -237,6 +237,7 @@ impl Settings {
         let document = Document { file: &name, text: &text, example };
         let file: File = document.parse()?;
 
+        let mut policy = policy_of(document, &file)?;
         let profiles = match (flags.profiles, variable("SANDKEEPER_PROFILES")) {
             (named, _) if !named.is_empty() => named,
             (_, Some(listed)) => listed.split(',').map(|name| name.trim().to_owned()).collect(),
@@ -245,27 +246,10 @@ impl Settings {
         let looked_for = |system: &String| profiles.is_empty() || profiles.contains(system);
 
         let span = |key, value: Option<&Spanned<String>>| from_file(document, key, value);
-        let defaults = Policy::default();
-        let mut policy = Policy {
-            min_age: span("min_age", file.min_age.as_ref())?.unwrap_or(defaults.min_age),
-            max_evidence_age: span("max_evidence_age", file.max_evidence_age.as_ref())?
-                .unwrap_or(defaults.max_evidence_age),
-            default_lifetime: span("default_lifetime", file.default_lifetime.as_ref())?
-                .unwrap_or(defaults.default_lifetime),
-            open_lifetime: span("open_lifetime", file.open_lifetime.as_ref())?
-                .unwrap_or(defaults.open_lifetime),
-            new_store_wait: span("new_store_wait", file.new_store_wait.as_ref())?
-                .unwrap_or(defaults.new_store_wait),
-            count_downtime: switch("SANDKEEPER_COUNT_DOWNTIME").or(file.count_downtime).unwrap_or(false),
-            stop_grace: span("stop_grace", file.stop_grace.as_ref())?.unwrap_or(defaults.stop_grace),
-            instance: flags.instance.or_else(|| variable("SANDKEEPER_INSTANCE")).or(file.instance),
-            brake: BrakeRule {
-                more_than: file.brake.more_than.unwrap_or(defaults.brake.more_than),
-                percent: file.brake.percent.unwrap_or(defaults.brake.percent),
-            },
-            recovery: recovery_rule(document, &file.recovery, &file.reconcile)?,
-            ..defaults
-        };
+        policy.instance = flags.instance.or_else(|| variable("SANDKEEPER_INSTANCE")).or(file.instance);
+        if let Some(counts) = switch("SANDKEEPER_COUNT_DOWNTIME") {
+            policy.count_downtime = counts;
+        }
         let of_file = file.expect_hash.into_iter().filter(|(system, _)| looked_for(system));
         policy.expected_hash_of = of_file.map(|(system, hash)| (SystemName::new(&system), hash)).collect();
         expect_hashes(&mut policy, flags.expected_hashes);
@@ -339,6 +323,29 @@ impl Settings {
             config_file,
         })
     }
+}
+
+/// What the file says about the rules.
+fn policy_of(document: Document<'_>, file: &File) -> Result<Policy, ConfigError> {
+    let span = |key, value: &Option<Spanned<String>>, usual: Duration| -> Result<Duration, ConfigError> {
+        Ok(from_file(document, key, value.as_ref())?.unwrap_or(usual))
+    };
+    let usual = Policy::default();
+    Ok(Policy {
+        min_age: span("min_age", &file.min_age, usual.min_age)?,
+        max_evidence_age: span("max_evidence_age", &file.max_evidence_age, usual.max_evidence_age)?,
+        default_lifetime: span("default_lifetime", &file.default_lifetime, usual.default_lifetime)?,
+        open_lifetime: span("open_lifetime", &file.open_lifetime, usual.open_lifetime)?,
+        new_store_wait: span("new_store_wait", &file.new_store_wait, usual.new_store_wait)?,
+        count_downtime: file.count_downtime.unwrap_or(usual.count_downtime),
+        stop_grace: span("stop_grace", &file.stop_grace, usual.stop_grace)?,
+        brake: BrakeRule {
+            more_than: file.brake.more_than.unwrap_or(usual.brake.more_than),
+            percent: file.brake.percent.unwrap_or(usual.brake.percent),
+        },
+        recovery: recovery_rule(document, &file.recovery, &file.reconcile)?,
+        ..usual
+    })
 }
 
 fn recovery_rule(

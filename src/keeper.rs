@@ -254,8 +254,8 @@ impl Keeper {
         // The stores are read one after the other.
         let patience = self.patience * u32::try_from(snapshot.systems.len().max(1)).unwrap_or(1);
         let (engine, policy) = (self.engine.clone(), self.policy.clone());
-        let base = snapshot.clone();
-        let checker = Checker::new(engine, base, brakes, systems, policy, intent, concurrency, patience);
+        let base = (snapshot.clone(), brakes);
+        let checker = Checker::new(engine, base, systems, policy, intent, concurrency, patience);
         let work = Semaphore::new(concurrency);
         // Comebacks go one after the other: what one brings back, another need not make.
         let brings_back = items.iter().any(|item| item.action.is_recovery());

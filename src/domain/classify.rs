@@ -122,7 +122,9 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             neighbours: &snapshot.neighbours,
         };
         let judged = verdicts.containers.len();
-        let of_system = candidates.into_iter().zip(joined.claimed.into_iter().zip(joined.sought_by));
+        let of_system = candidates
+            .into_iter()
+            .zip(std::mem::take(&mut joined.claimed).into_iter().zip(std::mem::take(&mut joined.sought_by)));
         verdicts.containers.extend(
             of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),
         );
@@ -130,8 +132,8 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
         if present.is_some() {
             // Only where every name is known can anything be called gone.
             let judged = &verdicts.containers[judged..];
-            let (lost, served, ours) = (&mut joined.lost, &joined.served, &fleet.installations);
-            let gone = missing::find(system, &snapshot.recalled, judged, lost, served, ours, policy, clock);
+            let (recalled, ours) = (&snapshot.recalled, &fleet.installations);
+            let gone = missing::find(system, recalled, judged, &mut joined, ours, policy, clock);
             verdicts.gone.extend(gone);
         }
         verdicts.lost.extend(joined.lost);

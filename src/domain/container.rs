@@ -130,6 +130,7 @@ pub struct Mount {
 }
 
 /// What only an inspect tells.
+#[expect(clippy::struct_excessive_bools, reason = "each is an answer of the engine to a question of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Inspection {
     /// The image reference the container was made from; the list shows an id once the tag has moved on.

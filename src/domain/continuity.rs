@@ -127,20 +127,18 @@ impl StoreMemory {
             sessions.iter().map(|session| (session.id.as_str(), session)).collect();
         let mut missing = Vec::new();
         let mut open = 0;
-        memory.claims.retain(|id, claim| match present.get(id.as_str()) {
-            Some(session) => {
-                let ended = matches!(session.liveness(habits.live, clock), Liveness::Ended);
-                open += usize::from(claim.vanished.is_none() && !ended);
+        memory.claims.retain(|id, claim| {
+            let session = present.get(id.as_str());
+            let ended = session
+                .is_some_and(|session| matches!(session.liveness(habits.live, clock), Liveness::Ended));
+            if claim.vanished.is_none() && !ended {
+                open += 1;
+                missing.extend(session.is_none().then(|| id.clone()));
+            }
+            if session.is_some() {
                 claim.vanished = None;
-                !ended
             }
-            None => {
-                if claim.vanished.is_none() {
-                    open += 1;
-                    missing.push(id.clone());
-                }
-                true
-            }
+            !ended
         });
         let most = missing.len() >= 2 && missing.len() * 2 > open;
         let was_live = missing.iter().any(|id| memory.claims.get(id).is_some_and(|claim| claim.live));

@@ -471,8 +471,7 @@ impl fmt::Display for Reason {
                 write!(f, "no session claims it, but it is {state}; --include-running-orphans takes it too")
             }
             Self::Braked(brake) => brake.fmt(f),
-            Self::InUseUntilDrained(evidence) => write!(f, "goes when its sessions have ended: {evidence}"),
-            Self::WaitsFor(evidence) => write!(f, "goes when its sessions have ended: {evidence}"),
+            Self::InUseUntilDrained(evidence) | Self::WaitsFor(evidence) => write!(f, "goes when its sessions have ended: {evidence}"),
             Self::Asked => f.write_str("asked for"),
             Self::AskedOverLiveSessions(count) => {
                 write!(f, "asked for, although it ends {count} live {}", plural(*count, "session"))

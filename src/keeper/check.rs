@@ -109,8 +109,7 @@ struct FreshStores {
 impl Checker {
     pub(super) fn new(
         engine: EngineView,
-        base: Snapshot,
-        brakes: Vec<Brake>,
+        (base, brakes): (Snapshot, Vec<Brake>),
         systems: Vec<WatchedSystem>,
         policy: Policy,
         intent: Intent,

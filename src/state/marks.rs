@@ -24,6 +24,7 @@ pub fn obeyed_marks(folder: &Path, host: &str) -> Result<HashMap<ContainerId, Dr
 }
 
 /// Adds what root has published, but not from this very state, which speaks for itself.
+#[expect(clippy::implicit_hasher, reason = "marks are kept in one kind of map")]
 pub fn add_marks_of_root(
     marks: &mut HashMap<ContainerId, DrainMark>,
     folder: &Path,

@@ -149,7 +149,8 @@ fn write(
         Trust::Silent { since } => Some(since),
         Trust::Unread | Trust::Proven => None,
     };
-    let instances = Vec::from_iter(now.instances.iter().map(String::as_str)).join("\n");
+    let instances: Vec<&str> = now.instances.iter().map(String::as_str).collect();
+    let instances = instances.join("\n");
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     transaction.execute(
         "INSERT INTO stores (host, system, path, seen_at, proven, silent_since, instances) \

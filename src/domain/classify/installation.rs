@@ -75,7 +75,8 @@ impl Installations {
             (Self::Found { .. }, Some(instance)) => Some(Evidence::InstanceUnproven(instance.to_owned())),
             (Self::Found { present, proven }, None) => {
                 let known = if proven.is_empty() { present } else { proven };
-                Some(Evidence::NoInstance { ours: Vec::from_iter(known.iter().cloned()).join(", ") })
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                Some(Evidence::NoInstance { ours: known.join(", ") })
             }
         }
     }

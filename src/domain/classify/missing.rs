@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::attribute::Candidate;
-use super::claims::{Claimed, join, session_key};
+use super::claims::{Claimed, Joined, join, session_key};
 use super::hash::QuickSet;
 use super::installation::Installations;
 use crate::domain::awake::Clock;
@@ -28,19 +28,17 @@ const NAMED: usize = 1;
 /// What a program that was killed ends with. A stop that it did not react to ends so, too.
 const KILLED: i64 = 137;
 
-/// Finds what the sessions of one system miss. `lost` holds those who miss a container by name; `served` the sessions that
-/// have some container.
+/// Finds what the sessions of one system miss, and adds it to those who miss a container by name.
 pub(super) fn find(
     system: &SystemFacts,
     recalled: &Recalled,
     verdicts: &[Verdict],
-    lost: &mut Vec<Lost>,
-    served: &HashSet<usize>,
+    joined: &mut Joined,
     ours: &Installations,
     policy: &Policy,
     clock: Clock<'_>,
 ) -> Vec<Gone> {
-    let now = clock.now;
+    let (now, lost, served) = (clock.now, &mut joined.lost, &joined.served);
     let profile = &system.profile;
     let heals = profile.recovery.heal;
     let mut remembered: Vec<&Arc<Remembered>> =
@@ -50,11 +48,11 @@ pub(super) fn find(
     let mut told = HashSet::new();
     let ghosts: Vec<Candidate<'_>> = remembered.iter().filter_map(|gone| ghost(system, gone)).collect();
     let ghosts = of_our_installation(system, ghosts, ours);
-    let joined = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, clock);
+    let of_ghosts = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, clock);
     let mut all = Vec::with_capacity(remembered.len());
     for gone in remembered {
         let claimed = ghosts.iter().position(|ghost| ghost.container.id == gone.container.id);
-        let claimed = claimed.map(|place| &joined.claimed[place]);
+        let claimed = claimed.map(|place| &of_ghosts.claimed[place]);
         let mut missing = claimed.map(|claimed| missing_it(gone, claimed, served)).unwrap_or_default();
         missing.retain(|claim| told.insert(session_key(&claim.session)));
         if gone.removed.is_some() || !gone.persistent {

@@ -97,7 +97,7 @@ fn trust(
     match memory.trust {
         Trust::Proven => Trust::Proven,
         _ if has_claims => Trust::Proven,
-        known if nothing_to_claim => known,
+        known @ (Trust::Unread | Trust::Silent { .. }) if nothing_to_claim => known,
         Trust::Unread => Trust::Silent { since: clock.now },
         // A clock that was set back starts the wait anew.
         Trust::Silent { since } if since > clock.now => Trust::Silent { since: clock.now },

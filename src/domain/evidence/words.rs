@@ -8,20 +8,20 @@ use crate::domain::span::{Precise, Span};
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LiveSession { session, title, quiet, declared } => {
-                write!(f, "session {}", shortened(session))?;
-                if let Some(title) = title {
-                    write!(f, " ({title})")?;
-                }
-                f.write_str(if *declared { " is live" } else { " was active" })?;
-                match (quiet, declared) {
-                    (Some(quiet), true) => write!(f, ", last activity {} ago", Span(*quiet)),
-                    (Some(quiet), false) => write!(f, " {} ago and counts as live", Span(*quiet)),
-                    (None, true) => f.write_str(", with no readable time of activity in the past"),
-                    (None, false) => f.write_str(" in the future by this clock and counts as live"),
-                }
-            }
-            Self::MoreLiveSessions(count) => write!(f, "{count} more live {}", plural(*count, "session")),
+            Self::LiveSession { .. }
+            | Self::MoreLiveSessions(_)
+            | Self::QuietSessions { .. }
+            | Self::WithinLifetime { .. }
+            | Self::QuietPastLifetime { .. }
+            | Self::AllSessionsEnded { .. }
+            | Self::OpenSessions { .. }
+            | Self::VanishedSessions(_)
+            | Self::SessionOpen { .. } => self.write_sessions(f),
+            Self::StoreUnreadable { .. }
+            | Self::StoreSuspect { .. }
+            | Self::StoreUnproven { .. }
+            | Self::LivenessUnclear { .. }
+            | Self::ActivityUnreadable { .. } => self.write_store(f),
             Self::RunningExec(_)
             | Self::AtWork { .. }
             | Self::MayBeWork { .. }
@@ -30,18 +30,6 @@ impl fmt::Display for Evidence {
             | Self::NamespaceShared { .. }
             | Self::NeighbourUnreadable(_)
             | Self::CompanionRuns(_) => self.write_process(f),
-            Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
-            Self::WithinLifetime { quiet, lifetime } => {
-                write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
-            }
-            Self::QuietPastLifetime { quiet, lifetime } => {
-                write!(f, "quiet for {}, longer than its lifetime of {}", Span(*quiet), Span(*lifetime))
-            }
-            Self::AllSessionsEnded { count, ago } => {
-                let whose = if *count == 1 { "its session has".to_owned() } else { format!("all {count} of its sessions have") };
-                write!(f, "not persistent, and {whose} ended")?;
-                ago.map_or(Ok(()), |ago| write!(f, ", {} ago", Span(ago)))
-            }
             Self::ConfigOutdated { hash, expected, source } => {
                 let source = match source {
                     HashSource::Newest => "the newest container's",
@@ -66,43 +54,7 @@ impl fmt::Display for Evidence {
             | Self::TooOld { .. }
             | Self::MayBeInUse { .. }
             | Self::TooNew { .. } => self.write_sign(f),
-            Self::OpenSessions { count, quiet, limit } => {
-                let has = if *count == 1 { "has" } else { "have" };
-                write!(
-                    f,
-                    "{count} {} of it {has} not ended; quiet for {}, kept until {}",
-                    plural(*count, "session"),
-                    Span(*quiet),
-                    Span(*limit)
-                )
-            }
-            Self::VanishedSessions(count) => {
-                let (is, its) = if *count == 1 { ("is", "its") } else { ("are", "their") };
-                write!(
-                    f,
-                    "{count} {} {is} no longer in the store and never ended: counted as open since {its} last look",
-                    plural(*count, "session")
-                )
-            }
             Self::DrainMarked { ago, by } => write!(f, "marked for eviction {} ago by {by}", Span(*ago)),
-            Self::StoreUnreadable { path, fault } => {
-                write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
-            }
-            Self::StoreSuspect { path, vanished, live, left } => {
-                let which = if *live { "open sessions, live ones among them," } else { "open sessions" };
-                write!(
-                    f,
-                    "the session store {path} no longer has {vanished} {which} that it had, and may be the wrong one; \
-                     doubted for {} more, or until `sandkeeper accept {path}`",
-                    Precise(*left)
-                )
-            }
-            Self::StoreUnproven { path, left } => write!(
-                f,
-                "the session store {path} is new here and claims none of these containers, so it may be the wrong one; \
-                 doubted for {} more, or until `sandkeeper accept {path}`",
-                Precise(*left)
-            ),
             Self::FactsTooOld { source, age } => write!(f, "the facts from {source} are {} away from now", Span(*age)),
             Self::EngineFailed(fault) => write!(f, "the engine did not answer: {fault}"),
             Self::ClockStepped(by) => write!(f, "the clock jumped by {}, so silence proves nothing for now", Span(*by)),
@@ -128,27 +80,107 @@ impl fmt::Display for Evidence {
             | Self::OtherInstance { .. }
             | Self::InstanceUnproven(_)
             | Self::NoInstance { .. } => self.write_owner(f),
-            Self::LivenessUnclear { session, why } => {
-                write!(f, "whether session {} is live cannot be told: {why}", shortened(session))
-            }
-            Self::ActivityUnreadable { session, why } => {
-                write!(f, "when session {} was last active cannot be told: {why}", shortened(session))
-            }
             Self::LifetimeUnreadable(why) => write!(f, "its lifetime cannot be told: {why}"),
             Self::PersistenceUnreadable(why) => {
                 write!(f, "whether it outlives its sessions cannot be told: {why}")
             }
             Self::Undecidable(why) | Self::ProfileBroken(why) => f.write_str(why),
-            Self::SessionOpen { quiet } => {
-                f.write_str("it has not ended")?;
-                quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
-            }
             recovery => recovery.write_recovery(f),
         }
     }
 }
 
 impl Evidence {
+    /// What the sessions say that claim it.
+    fn write_sessions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LiveSession { session, title, quiet, declared } => {
+                write!(f, "session {}", shortened(session))?;
+                if let Some(title) = title {
+                    write!(f, " ({title})")?;
+                }
+                f.write_str(if *declared { " is live" } else { " was active" })?;
+                match (quiet, declared) {
+                    (Some(quiet), true) => write!(f, ", last activity {} ago", Span(*quiet)),
+                    (Some(quiet), false) => write!(f, " {} ago and counts as live", Span(*quiet)),
+                    (None, true) => f.write_str(", with no readable time of activity in the past"),
+                    (None, false) => f.write_str(" in the future by this clock and counts as live"),
+                }
+            }
+            Self::MoreLiveSessions(count) => write!(f, "{count} more live {}", plural(*count, "session")),
+            Self::QuietSessions { count, ended } => write_quiet_sessions(f, *count, *ended),
+            Self::WithinLifetime { quiet, lifetime } => {
+                write!(f, "quiet for {}, within its lifetime of {}", Span(*quiet), Span(*lifetime))
+            }
+            Self::QuietPastLifetime { quiet, lifetime } => {
+                write!(f, "quiet for {}, longer than its lifetime of {}", Span(*quiet), Span(*lifetime))
+            }
+            Self::AllSessionsEnded { count, ago } => {
+                let whose = if *count == 1 {
+                    "its session has".to_owned()
+                } else {
+                    format!("all {count} of its sessions have")
+                };
+                write!(f, "not persistent, and {whose} ended")?;
+                ago.map_or(Ok(()), |ago| write!(f, ", {} ago", Span(ago)))
+            }
+            Self::OpenSessions { count, quiet, limit } => {
+                let has = if *count == 1 { "has" } else { "have" };
+                write!(
+                    f,
+                    "{count} {} of it {has} not ended; quiet for {}, kept until {}",
+                    plural(*count, "session"),
+                    Span(*quiet),
+                    Span(*limit)
+                )
+            }
+            Self::VanishedSessions(count) => {
+                let (is, its) = if *count == 1 { ("is", "its") } else { ("are", "their") };
+                write!(
+                    f,
+                    "{count} {} {is} no longer in the store and never ended: counted as open since {its} last look",
+                    plural(*count, "session")
+                )
+            }
+            Self::SessionOpen { quiet } => {
+                f.write_str("it has not ended")?;
+                quiet.map_or(Ok(()), |quiet| write!(f, "; last activity {} ago", Span(quiet)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a store says nothing that lets anything go.
+    fn write_store(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StoreUnreadable { path, fault } => {
+                write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
+            }
+            Self::StoreSuspect { path, vanished, live, left } => {
+                let which = if *live { "open sessions, live ones among them," } else { "open sessions" };
+                write!(
+                    f,
+                    "the session store {path} no longer has {vanished} {which} that it had, and may be the wrong one; \
+                     doubted for {} more, or until `sandkeeper accept {path}`",
+                    Precise(*left)
+                )
+            }
+            Self::StoreUnproven { path, left } => write!(
+                f,
+                "the session store {path} is new here and claims none of these containers, so it may be the wrong one; \
+                 doubted for {} more, or until `sandkeeper accept {path}`",
+                Precise(*left)
+            ),
+            Self::LivenessUnclear { session, why } => {
+                write!(f, "whether session {} is live cannot be told: {why}", shortened(session))
+            }
+            Self::ActivityUnreadable { session, why } => {
+                write!(f, "when session {} was last active cannot be told: {why}", shortened(session))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What runs in it, or beside it.
     fn write_process(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

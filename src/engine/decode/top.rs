@@ -1,6 +1,6 @@
 //! The list of processes that run in a container.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -53,12 +53,12 @@ pub(in crate::engine) fn top(body: &[u8], known: Known<'_>) -> Result<Answer, En
     let first = rows.iter().position(|row| row.host_pid == known.first && !is_runtime(&row.command));
     let Some(first) = first else { return Ok(Answer { list: None, settled: false }) };
     let age = rows[first].elapsed;
-    let listed: HashMap<u32, ()> = rows.iter().map(|row| (row.pid, ())).collect();
+    let listed: HashSet<u32> = rows.iter().map(|row| row.pid).collect();
     let mut others: Vec<Process> = rows
         .into_iter()
         .map(|row| Process {
             pid: row.pid,
-            parent: listed.contains_key(&row.parent).then_some(row.parent),
+            parent: listed.contains(&row.parent).then_some(row.parent),
             leader: row.leader,
             began: age.zip(row.elapsed).map(|(first, own)| first.saturating_sub(own)),
             command: row.command,

@@ -193,7 +193,7 @@ fn a_command_that_a_restarted_engine_has_forgotten_keeps_its_container() {
 
 /// Ends the engine, and waits for the one that `tests/run` starts in its place. What runs on it runs on.
 fn restart(engine: &RealEngine) {
-    let before = server_of(engine).expect("the engine is a process of this host");
+    let before = server_of(engine).unwrap_or_else(|| panic!("the engine is no process of this host"));
     let ended = Command::new("kill").args(["-TERM", &before]).status().unwrap();
     assert!(ended.success());
     wait_until("another engine answers in its place", || {

@@ -144,7 +144,7 @@ pub(crate) fn processes_tell_whose_they_are(arena: &Arena) {
         let top =
             arena.get(&format!("/containers/{id}/top?ps_args=-eo%20pid,ppid,sid,stat,etime,args")).json();
         assert_eq!(top["Titles"], json!(["PID", "PPID", "SID", "STAT", "ELAPSED", "COMMAND"]));
-        rows = top["Processes"].as_array().unwrap().clone();
+        rows.clone_from(top["Processes"].as_array().unwrap());
         let is_there = |command: &str| rows.iter().any(|row| row[5].as_str().unwrap().contains(command));
         is_there("sleep 100") && is_there("sleep 200")
     });
