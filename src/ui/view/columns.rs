@@ -178,6 +178,8 @@ pub(super) fn of_group(column: Column, group: &Group, now: Timestamp) -> String 
         Column::Status => group.worst.map(|status| status.to_string()).unwrap_or_default(),
         Column::State if group.containers > 0 => format!("{} up", group.up),
         Column::Sessions if group.containers > 0 => live_in(group),
+        // Somebody who could have given a sign of use could not be read.
+        Column::Idle if group.unread && group.live == 0 => "?".to_owned(),
         Column::Idle => age(group.quiet_since, now),
         Column::Age => age(group.oldest, now),
         Column::Why if group.folded => format!("{} hidden", group.containers),

@@ -198,7 +198,7 @@ fn reconcile_can_be_widened_and_narrowed_in_its_preview() {
     desk.press("f2");
     desk.shows("2 to change, 0 to keep").shows("running orphans: on");
     desk.press("f4");
-    desk.shows("Reconcile atlas: 1 to change");
+    desk.shows("Reconcile native/atlas: 1 to change");
     desk.press("f4");
     desk.shows("Reconcile everything: 2 to change");
 }

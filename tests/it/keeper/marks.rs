@@ -48,10 +48,6 @@ impl Machine {
             .user(NOBODY, NOBODY)
     }
 
-    fn status_of_box(program: Program<'_>) -> String {
-        container(&program.run().json(), "box")["status"].as_str().unwrap().to_owned()
-    }
-
     /// What is on the board, in order.
     fn papers(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.root.home.board()).unwrap();
@@ -59,6 +55,10 @@ impl Machine {
         papers.sort();
         papers
     }
+}
+
+fn status_of_box(program: Program<'_>) -> String {
+    container(&program.run().json(), "box")["status"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -91,12 +91,12 @@ fn everybody_publishes_but_only_roots_word_and_ones_own_let_a_container_go() {
     let marked = machine.as_other(&["drain", "--yes", "box"]).run().expect_exit(0);
     assert!(!marked.stderr.contains("does not know"), "{marked}");
     machine.as_root(&["may-start", "atlas"]).run().expect_exit(5);
-    assert_eq!(Machine::status_of_box(machine.as_root(&["status", "--json"])), "orphaned");
-    assert_eq!(Machine::status_of_box(machine.as_other(&["status", "--json"])), "draining");
+    assert_eq!(status_of_box(machine.as_root(&["status", "--json"])), "orphaned");
+    assert_eq!(status_of_box(machine.as_other(&["status", "--json"])), "draining");
     machine.as_other(&["undrain", "box"]).run().expect_exit(0);
 
     machine.as_root(&["drain", "--yes", "box"]).run().expect_exit(0);
-    assert_eq!(Machine::status_of_box(machine.as_other(&["status", "--json"])), "draining");
+    assert_eq!(status_of_box(machine.as_other(&["status", "--json"])), "draining");
     let refused = machine.as_other(&["undrain", "box"]).run().expect_exit(3);
     assert!(refused.stdout.contains("only root can take away"), "{refused}");
 }
@@ -119,11 +119,11 @@ fn what_is_put_up_in_anothers_name_counts_for_nothing() {
     for answer in [machine.as_root(&["may-start", "atlas"]), machine.as_other(&["may-start", "atlas"])] {
         answer.run().expect_exit(0);
     }
-    assert_eq!(Machine::status_of_box(machine.as_root(&["status", "--json"])), "orphaned");
+    assert_eq!(status_of_box(machine.as_root(&["status", "--json"])), "orphaned");
     // The same words of the one whose name is on it.
     fs::rename(&forged, board.join(format!("{NOBODY}-00112233445566ff.json"))).unwrap();
     machine.as_root(&["may-start", "atlas"]).run().expect_exit(5);
-    assert_eq!(Machine::status_of_box(machine.as_root(&["status", "--json"])), "orphaned");
+    assert_eq!(status_of_box(machine.as_root(&["status", "--json"])), "orphaned");
 }
 
 #[test]

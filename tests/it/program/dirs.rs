@@ -116,7 +116,7 @@ fn what_somebody_may_need_stays() {
     assert!(root(&home).join("old").is_dir());
 
     home.execute("DROP TABLE messages");
-    let report = listed(&host);
+    let report = host.sandkeeper(["dirs", "--json"]).run().expect_exit(4).json();
     assert!(report["leftovers"][1]["kept"].as_str().unwrap().contains("could not be read"), "{report:#}");
     trash(&host, &["--yes", &old]).expect_exit(3).expect_stdout("0 to move");
     assert!(root(&home).join("old").is_dir());

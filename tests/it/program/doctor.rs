@@ -161,7 +161,7 @@ fn the_json_has_one_entry_per_check() {
     let expected = [
         around(&["engine", "config"]),
         profiles.collect(),
-        around(&["sessions native", "state", "terminal"]),
+        around(&["sessions native", "state", "marks", "terminal"]),
     ];
     assert_eq!(names, expected.concat());
     for check in report["checks"].as_array().unwrap() {

@@ -18,9 +18,9 @@ fn specs_are_recorded_only_where_that_is_allowed_and_forgotten_in_time() {
     let host = SimHost::new();
     let id = lasting(&host, "atlas");
     host.sandkeeper(&["--read-only", "status", "--json"]).run().expect_exit(0);
-    host.sandkeeper(&["status", "--json"]).run().expect_exit(0);
-    assert_eq!(recorded(&host), 0, "looking records nothing");
+    assert_eq!(recorded(&host), 0, "a read-only look records nothing");
     host.home.write(".config/sandkeeper/config.toml", "[recovery]\nrecord = false\n");
+    host.sandkeeper(&["status", "--json"]).run().expect_exit(0);
     see(&host);
     assert_eq!(recorded(&host), 0);
     host.home.write(".config/sandkeeper/config.toml", "");

@@ -465,8 +465,8 @@ fn two_hundred_thousand_sessions_are_read_in_time_or_reported() {
     assert!(finished.elapsed < HASTE_AND_MARGIN, "{finished}");
     // On a busy machine not even the engine answers by then.
     let report = finished.json();
-    let listed = report["containers"].as_array().unwrap();
-    assert!(listed.iter().all(|container| container["status"] == "unknown"), "{finished}");
+    let mut listed = report["containers"].as_array().into_iter().flatten();
+    assert!(listed.all(|container| container["status"] == "unknown"), "{finished}");
     assert_ne!(finished.status, Some(0), "{finished}");
 }
 
