@@ -156,33 +156,37 @@ fn take_socket(name: &str) -> Result<OwnedFd, LockFault> {
     let ours = socket()?;
     match bind(&ours, &address) {
         Ok(()) => {
-            // Whoever connects is told by the kernel whose it is.
-            listen(&ours, 128).map_err(unusable)?;
+            // Whoever connects is told by the kernel whose it is. Nobody ever answers, so many may stand in line.
+            listen(&ours, 4096).map_err(unusable)?;
             Ok(ours)
         }
         Err(Errno::ADDRINUSE) => {
             let asking = socket()?;
             // Without waiting: a holder never answers, and after many questions the kernel makes others wait.
-            let named = match connect(&asking, &address) {
-                Ok(()) => rustix::net::sockopt::socket_peercred(&asking).ok(),
-                Err(_) => None,
-            };
-            let Some(holder) = named else {
+            let holder = connect(&asking, &address).ok().and_then(|()| holder(asking));
+            let Some((pid, uid)) = holder else {
                 return Err(LockFault::Held("who it is cannot be told".to_owned()));
             };
-            let pid = holder.pid.as_raw_nonzero().get();
+            let Some(pid) = pid else {
+                return Err(LockFault::Held(format!("a process of uid {uid} that is not seen from here")));
+            };
             let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             let command = clean(command.trim_end()).into_owned();
-            let told = format!("pid {pid} ({command}) of uid {}", holder.uid.as_raw());
-            let is_keeper = command.is_empty() || command.starts_with("sandkeeper") || pid == own_pid();
+            let told = format!("pid {pid} ({command}) of uid {uid}");
+            let is_keeper =
+                command.is_empty() || command.starts_with("sandkeeper") || pid == std::process::id();
             Err(if is_keeper { LockFault::Held(told) } else { LockFault::Squatted(told) })
         }
         Err(error) => Err(unusable(error)),
     }
 }
 
-fn own_pid() -> i32 {
-    i32::try_from(std::process::id()).unwrap_or_default()
+/// Whom the kernel names at the other end: the process, unless it is in a namespace that is not seen from here, and its user.
+fn holder(connected: OwnedFd) -> Option<(Option<u32>, u32)> {
+    tokio::runtime::Handle::try_current().ok()?;
+    let stream = tokio::net::UnixStream::from_std(connected.into()).ok()?;
+    let named = stream.peer_cred().ok()?;
+    Some((named.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0), named.uid()))
 }
 
 #[cfg(test)]
@@ -205,8 +209,8 @@ mod tests {
         KeeperLock::take(folder.path(), &a, "bob").expect("the lock ends with its holder");
     }
 
-    #[test]
-    fn two_state_folders_share_the_lock_of_one_engine() {
+    #[tokio::test]
+    async fn two_state_folders_share_the_lock_of_one_engine() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let engine = format!("engine-{}", std::process::id());
         let first = KeeperLock::take(one.path(), &Seat::named("unix:///a", &engine), "ada").unwrap();
@@ -215,6 +219,8 @@ mod tests {
         for _ in 0..200 {
             let refused = KeeperLock::take(other.path(), &seat, "bob").unwrap_err();
             assert!(matches!(refused, LockFault::Held(_)), "{refused}");
+            let told = refused.to_string();
+            assert!(told.contains(&format!("pid {}", std::process::id())), "{refused}");
         }
         drop(first);
         KeeperLock::take(other.path(), &seat, "bob").expect("the lock ends with its holder");
