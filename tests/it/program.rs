@@ -8,6 +8,7 @@ mod first_run;
 mod hostile_text;
 mod packaging;
 mod pipes;
+mod promises;
 mod random_input;
 mod readme;
 mod status_on_docker;
