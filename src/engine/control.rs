@@ -197,7 +197,7 @@ mod tests {
         let listener = tokio::net::UnixListener::bind(&socket).unwrap();
         let endpoint =
             Endpoint { address: super::super::Address::Unix(socket), origin: "the test".to_owned() };
-        let control = EngineControl::new(&endpoint, Duration::from_mins(1)).unwrap();
+        let control = EngineControl::new(&endpoint, Duration::from_millis(50)).unwrap();
         let id = ContainerId::parse(&"a".repeat(64)).unwrap();
         let long_ago = Instant::now().checked_sub(FRESH + Duration::from_millis(1)).unwrap();
         let old = || Permit::after_look(&id, long_ago);
