@@ -22,7 +22,7 @@ use thiserror::Error;
 pub use board::{Board, BoardFault, Notice};
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
-pub use marks::{Mark, add_marks_of_root, obeyed_marks};
+pub use marks::{Mark, marks_of_root, obeyed_marks};
 pub use specs::{Kept, Recorded, SpecRecord};
 
 /// Why our own state cannot be used.

@@ -188,7 +188,9 @@ impl<'a> Site<'a> {
         let looked = outcome_of_look(snapshot, verdicts, policy, Timestamp::now());
         let unavailable = unavailable(snapshot, policy, Timestamp::now());
         if !self.wish.json {
-            unavailable.iter().for_each(|source| complain(&format!("unavailable: {source}")));
+            for source in &unavailable {
+                complain(&format!("unavailable: {source}"));
+            }
         }
         if !self.wish.json {
             write(&preview(&plan, Writing::of_stdout()));

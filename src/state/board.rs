@@ -204,12 +204,12 @@ impl Board {
         if !self.is_there()? {
             return Ok(Vec::new());
         }
-        let unreadable = |error: std::io::Error| self.fault(&self.folder, error.to_string(), READABLE);
+        let unreadable = |error: std::io::Error| fault(&self.folder, error.to_string(), READABLE);
         let mut notices = Vec::new();
         for (count, entry) in std::fs::read_dir(&self.folder).map_err(unreadable)?.enumerate() {
             let entry = entry.map_err(unreadable)?;
             if count >= MOST_PAPERS {
-                return Err(self.fault(&self.folder, format!("more than {MOST_PAPERS} papers"), TIDY));
+                return Err(fault(&self.folder, format!("more than {MOST_PAPERS} papers"), TIDY));
             }
             let name = entry.file_name();
             let Some((user, state)) = name.to_str().and_then(author_of) else { continue };
@@ -222,14 +222,14 @@ impl Board {
                 Ok(file) if !file.is_file() || file.uid() != user => continue,
                 Ok(file) => file.uid(),
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(self.fault(&path, error.to_string(), READABLE)),
+                Err(error) => return Err(fault(&path, error.to_string(), READABLE)),
             };
             let text = match read_paper(&path, owner) {
                 Ok(text) => text,
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(self.fault(&path, error.to_string(), READABLE)),
+                Err(error) => return Err(fault(&path, error.to_string(), READABLE)),
             };
-            let told = parse(&text, user, state).map_err(|why| self.fault(&path, why, TIDY))?;
+            let told = parse(&text, user, state).map_err(|why| fault(&path, why, TIDY))?;
             notices.extend(told);
         }
         Ok(notices)
@@ -242,14 +242,14 @@ impl Board {
             Ok(_) if !is_safe(&self.folder) => "it is not root's, or others may replace what is in it",
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(self.fault(&self.folder, error.to_string(), READABLE)),
+            Err(error) => return Err(fault(&self.folder, error.to_string(), READABLE)),
         };
-        Err(self.fault(&self.folder, why.to_owned(), "remove it, and let root make it anew"))
+        Err(fault(&self.folder, why.to_owned(), "remove it, and let root make it anew"))
     }
+}
 
-    fn fault(&self, path: &Path, why: String, fix: &'static str) -> BoardFault {
-        BoardFault { path: path.display().to_string(), why, fix }
-    }
+fn fault(path: &Path, why: String, fix: &'static str) -> BoardFault {
+    BoardFault { path: path.display().to_string(), why, fix }
 }
 
 const READABLE: &str = "give every user leave to read it";
