@@ -27,7 +27,7 @@ pub use board::{Board, BoardFault, Notice};
 pub use fault::{StateFault, Trouble};
 pub use journal::{ItemRecord, LogEntry, PlanRecord, Step, Unfinished};
 pub use looks::{PastAction, Seen, StatusChange};
-pub use marks::{Mark, add_marks_of_root, obeyed_marks};
+pub use marks::{Mark, marks_of_root, obeyed_marks};
 pub use specs::{Kept, Recorded, SpecRecord};
 pub(crate) use stores::is_written_alike;
 pub use stores::{KeptStore, StoreKey};

@@ -19,28 +19,23 @@ pub fn obeyed_marks(folder: &Path, host: &str) -> Result<HashMap<ContainerId, Dr
         Some(state) => state.drains(host)?,
         None => HashMap::new(),
     };
-    add_marks_of_root(&mut marks, folder, host)?;
+    for (container, mark) in marks_of_root(folder, host)? {
+        marks.entry(container).or_insert(mark);
+    }
     Ok(marks)
 }
 
-/// Adds what root has published, but not from this very state, which speaks for itself.
-#[expect(clippy::implicit_hasher, reason = "marks are kept in one kind of map")]
-pub fn add_marks_of_root(
-    marks: &mut HashMap<ContainerId, DrainMark>,
-    folder: &Path,
-    host: &str,
-) -> Result<(), StateFault> {
-    let Some(board) = Board::here() else { return Ok(()) };
+/// What root has published, but not from this very state, which speaks for itself.
+pub fn marks_of_root(folder: &Path, host: &str) -> Result<Vec<(ContainerId, DrainMark)>, StateFault> {
+    let Some(board) = Board::here() else { return Ok(Vec::new()) };
     let unread = |fault: super::BoardFault| StateFault::Folder {
         folder: board.folder().display().to_string(),
         why: fault.to_string(),
     };
     let notices = board.read_of_root().map_err(unread)?;
     let own = if super::place::effective_user() == 0 { state_name(folder) } else { String::new() };
-    for notice in notices.into_iter().filter(|notice| notice.host == host && notice.state != own) {
-        marks.entry(notice.mark.container).or_insert(notice.mark.mark);
-    }
-    Ok(())
+    let others = notices.into_iter().filter(|notice| notice.host == host && notice.state != own);
+    Ok(others.map(|notice| (notice.mark.container, notice.mark.mark)).collect())
 }
 
 /// A mark and what it was set on.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::domain::ContainerId;
 use crate::domain::snapshot::DrainMark;
-use crate::state::{Glance, State, StateFault, add_marks_of_root};
+use crate::state::{Glance, State, StateFault, marks_of_root};
 
 /// What was read is read again after this long, whatever the files look like.
 const READ_AGAIN: Duration = Duration::from_secs(10);
@@ -41,7 +41,9 @@ impl MarkReader {
     /// The marks on a host that let a container go: our own, and root's.
     pub(super) fn read(&mut self, host: &str) -> Result<Marks, StateFault> {
         let mut marks = self.own(host)?;
-        add_marks_of_root(&mut marks, &self.folder, host)?;
+        for (container, mark) in marks_of_root(&self.folder, host)? {
+            marks.entry(container).or_insert(mark);
+        }
         Ok(marks)
     }
 
