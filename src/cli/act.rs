@@ -127,7 +127,7 @@ impl<'a> Site<'a> {
         if !wish.dry_run && !wish.yes && (wish.json || !can_ask()) {
             return Err(Trouble::Unconfirmed(wish.command));
         }
-        let mut observer = house.observer()?;
+        let mut observer = if wish.dry_run { house.passing_observer()? } else { house.observer()? };
         let endpoint =
             observer.connect().await.map_err(|why| Trouble::Keeper(KeeperFault::NoEvidence(why)))?;
         let keeper = if wish.dry_run { None } else { Some(keeper(house, &endpoint, LOCK_PATIENCE).await?) };

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{DemoFault, Scene};
 use crate::config::{Flags, Settings};
-use crate::domain::Snapshot;
+use crate::domain::{Policy, Snapshot};
 use crate::profiles::Library;
 use crate::sessions::{Limits, StoreSet};
 use crate::watch::{Observer, WatchedSystem};
@@ -18,6 +18,12 @@ const FOLDER: &str = "/demo";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Scene {
+    /// The rules that hold there.
+    pub fn policy(&self) -> Result<Policy, DemoFault> {
+        let settings = Settings::load(Flags::default(), &self.environment());
+        settings.map(|settings| settings.policy).map_err(|error| DemoFault::Script(error.to_string()))
+    }
+
     /// Looks at the scene as the program does. Of a [still](Scene::still) scene that was set at the same time, two
     /// pictures are alike: every look was taken at `now`, and the folder has a name of its own.
     pub async fn snapshot(&self, now: Timestamp) -> Result<Snapshot, DemoFault> {

@@ -274,7 +274,7 @@ impl Plan {
 
 /// Decides what would be done about every container the intent speaks of.
 pub fn plan(verdicts: &Verdicts, intent: &Intent, policy: &Policy, now: Timestamp) -> Plan {
-    let brakes = held_brakes(verdicts, intent);
+    let brakes = held_brakes(verdicts, intent, policy);
     let mut items: Vec<Item> = verdicts
         .containers
         .iter()
@@ -331,10 +331,22 @@ fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
 }
 
 /// The brake is for bulk and for what goes by itself: a container the operator named just now is not a mass.
-fn held_brakes(verdicts: &Verdicts, intent: &Intent) -> Vec<Brake> {
+fn held_brakes(verdicts: &Verdicts, intent: &Intent, policy: &Policy) -> Vec<Brake> {
     let reconcile = match intent {
         Intent::Reconcile(reconcile) => reconcile,
-        Intent::Evict(_) => return verdicts.brakes.clone(),
+        Intent::Evict(_) => {
+            // Only what drains goes by itself, so only that is counted.
+            let draining = |brake: &&Brake| {
+                let goes = |verdict: &&Verdict| {
+                    verdict.system.as_ref() == Some(&brake.system)
+                        && verdict.status == Status::Draining
+                        && !verdict.is_in_use()
+                        && verdict.waits_for.is_none()
+                };
+                policy.brake.acts(verdicts.containers.iter().filter(goes).count(), brake.total)
+            };
+            return verdicts.brakes.iter().filter(draining).cloned().collect();
+        }
         _ => return Vec::new(),
     };
     let leaving: usize = verdicts.brakes.iter().map(|brake| brake.leaving).sum();

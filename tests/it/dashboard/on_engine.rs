@@ -31,6 +31,8 @@ fn confirm(terminal: &Terminal, preview: &str, summary: &str) {
 
 fn a_stop_a_removal_a_drain_and_a_bulk_reconcile_by_keyboard_alone(engine: &RealEngine) {
     let host = KeptHost::on(engine);
+    // Most of them are to go at once here, which is not suspicious.
+    host.home.write(".config/sandkeeper/config.toml", "[brake]\nmore_than = 100\n");
     let polite = "trap exit TERM; while :; do sleep 0.1; done";
     let [to_stop, to_remove, to_drain] =
         ["halt", "drop", "leave"].map(|name| host.current(name).script(polite).running());

@@ -45,7 +45,9 @@ impl Camera {
     fn new(host: &(Arc<Snapshot>, Timestamp), width: u16, height: u16, theme: &str, read_only: bool) -> Self {
         let theme_name = theme;
         let theme = Theme::named(theme_name, None, Depth::True).unwrap();
-        let policy = Policy::default();
+        // As in the demo's own surroundings.
+        let policy =
+            Policy { instance: Some("atelier".to_owned()), count_downtime: true, ..Policy::default() };
         let setup = Setup {
             read_only,
             policy: policy.clone(),

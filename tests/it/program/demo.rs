@@ -79,7 +79,7 @@ fn statuses(snapshot: &Snapshot) -> Vec<String> {
 #[test]
 fn a_still_scene_shows_every_status() {
     let scene = Scene::still(7, noon()).unwrap();
-    let verdicts = classify(&picture(&scene), &Policy::default(), noon());
+    let verdicts = classify(&picture(&scene), &scene.policy().unwrap(), noon());
     for status in [
         Status::Active,
         Status::Idle,

@@ -31,12 +31,15 @@ fn every_test_that_safety_names_exists() {
         .split('`')
         .skip(1)
         .step_by(2)
-        .filter(|word| word.contains('_') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+        .filter(|word| {
+            word.contains('_') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        })
         .filter(|word| *word != "open_lifetime")
         .collect();
     assert!(named.len() > 20, "{named:?}");
     let functions = functions();
-    let missing: Vec<&&str> = named.iter().filter(|name| !functions.contains(&format!("fn {name}("))).collect();
+    let missing: Vec<&&str> =
+        named.iter().filter(|name| !functions.contains(&format!("fn {name}("))).collect();
     assert!(missing.is_empty(), "SAFETY.md names tests that do not exist: {missing:?}");
 }
 
@@ -44,7 +47,9 @@ fn every_test_that_safety_names_exists() {
 fn every_sabotage_changes_a_line_that_is_there_once() {
     let list = fs::read_to_string(root().join("tests/sabotage.list")).unwrap();
     let mut count = 0;
-    for entry in list.split("\n\n").map(str::trim).filter(|entry| !entry.is_empty() && !entry.starts_with('#')) {
+    for entry in
+        list.split("\n\n").map(str::trim).filter(|entry| !entry.is_empty() && !entry.starts_with('#'))
+    {
         let lines: Vec<&str> = entry.lines().collect();
         let [what, file, old, new, test] = lines[..] else { panic!("five lines each: {entry}") };
         let text = fs::read_to_string(root().join(Path::new(file))).unwrap();

@@ -201,6 +201,12 @@ fn a_moved_image_tag_and_an_old_config_make_a_quiet_container_stale_and_a_live_o
         sandbox(&scene, name).label("sandkeeper.config-hash", hash).running();
         store.session(name, name).status(if name == "old-live" { "active" } else { "idle" }).insert();
     }
+    // A config that is only the newest container's ends nothing that an open session claims.
+    for name in ["old-free", "old-over"] {
+        sandbox(&scene, name).label("sandkeeper.config-hash", "111").running();
+    }
+    sandbox(&scene, "new-too").label("sandkeeper.config-hash", "222").running();
+    store.session("old-over", "old-over").ended_ago(5).insert();
     let report = status(&home, &engine, &["--json"]).expect_exit(0).json();
     expect(&report, "drifted", "idle", "");
     assert_eq!(container(&report, "drifted")["image"], "moving:latest");
@@ -208,7 +214,9 @@ fn a_moved_image_tag_and_an_old_config_make_a_quiet_container_stale_and_a_live_o
     let report = status(&home, &engine, &["--json"]).expect_exit(0).json();
     expect(&report, "drifted", "stale", "moving:latest now names image ");
     expect(&report, "drifted-live", "active", "moving:latest now names image ");
-    expect(&report, "old", "stale", "config 111 is not 222 (the newest container's)");
+    expect(&report, "old", "idle", "config 111 is not 222 (the newest container's)");
+    expect(&report, "old-free", "stale", "config 111 is not 222 (the newest container's)");
+    expect(&report, "old-over", "stale", "config 111 is not 222 (the newest container's)");
     expect(&report, "old-live", "active", "config 111 is not 222");
     expect(&report, "new", "idle", "");
     let outdated = |name: &str| container(&report, name)["outdated"].as_bool().unwrap();

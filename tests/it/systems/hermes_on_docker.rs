@@ -92,6 +92,7 @@ fn one_live_session_of_a_home_protects_the_container_they_share() {
     home.lease("working", -1.0);
     home.lease("not-written-yet", 200.0);
     expect(&host.status(&[]), "hermes-2", "active", "session not-written-yet is live");
+    home.session("not-written-yet", 7200.0);
     home.lease("not-written-yet", -1.0);
 
     // A row that never ended is not life for ever, and neither is a lease that has run out.
@@ -99,7 +100,7 @@ fn one_live_session_of_a_home_protects_the_container_they_share() {
     wait_until("nothing but leaked rows are left", || {
         container(&host.status(&[]), "hermes-2")["status"] == "stale"
     });
-    expect(&host.status(&[]), "hermes-2", "stale", "7 sessions claim it, none is live, 5 ended");
+    expect(&host.status(&[]), "hermes-2", "stale", "8 sessions claim it, none is live, 5 ended");
     expect_result(&host.reconcile(&[]).expect_exit(0), "hermes-2", "removed", "longer than its lifetime");
     assert!(!host.exists(&id));
 }
@@ -119,7 +120,7 @@ fn activity_is_the_newest_of_what_the_session_and_its_messages_say() {
     home.execute("UPDATE messages SET timestamp = timestamp * 1000");
     let found = host.status_that_ends(4, &[]);
     expect(&found, "hermes-3", "unknown", "is not a plausible time in seconds");
-    assert_eq!(container(&found, "hermes-3")["live_sessions"], 0);
+    assert!(container(&found, "hermes-3")["live_sessions"].is_null(), "{found:#}");
     home.execute("DELETE FROM messages; UPDATE sessions SET last_activity_at = 'yesterday'");
     expect(&host.status_that_ends(4, &[]), "hermes-3", "unknown", "`yesterday` is not a plausible time");
     // One that was never written leaves it to the others.

@@ -55,7 +55,7 @@ fn status(home: &Home, engine: &RealEngine, exit: i32, arguments: &[&str]) -> Va
 }
 
 #[track_caller]
-fn expect(report: &Value, name: &str, status: &str, outdated: bool, reason: &str) {
+fn expect(report: &Value, name: &str, status: &str, outdated: impl Into<Value>, reason: &str) {
     let found = container(report, name);
     assert_eq!((&found["status"], &found["outdated"]), (&status.into(), &outdated.into()), "{found:#}");
     assert!(reasons(found).contains(reason), "{name} lacks the reason {reason:?}: {found:#}");
@@ -83,7 +83,7 @@ fn an_old_config_hash_makes_a_container_stale_only_when_no_session_lives_in_it()
     expect(&report, "parachute-ws-atlas", "active", true, "session 9f2c6b1e-atlas (Trip) was active ");
     expect(&report, "parachute-ws-atlas", "active", true, &old);
     expect(&report, "parachute-ws-borealis", "stale", true, &old);
-    expect(&report, "parachute-ws-cygnus", "stale", true, &old);
+    expect(&report, "parachute-ws-cygnus", "idle", true, &old);
     expect(&report, "parachute-ws-dorado", "idle", false, "1 session claims it, none is live");
     assert_eq!(container(&report, "parachute-ws-atlas")["workspace"], "atlas");
 
@@ -184,7 +184,7 @@ fn containers_of_which_only_parachute_can_speak_are_unknown_without_it_and_forei
     let report = status(&home, &engine, 4, &["--db", &format!("parachute=http://{closed}")]);
     assert_eq!(statuses(&report).len(), 2, "{report:#}");
     for name in ["parachute-env-lab", "parachute-session-0123456789ab"] {
-        expect(&report, name, "unknown", false, "nobody answers there");
+        expect(&report, name, "unknown", Value::Null, "nobody answers there");
     }
 }
 
@@ -208,7 +208,7 @@ fn an_outdated_container_with_a_live_session_is_kept_then_drained_and_one_withou
     store.session("f1").workspace("free").accessed_ago(3600).insert();
     store.session("c1").workspace("current").accessed_ago(3600).insert();
 
-    let finished = host.reconcile(&["--drain"]).expect_exit(0);
+    let finished = host.reconcile(&["--drain", "--expect-hash", NEW]).expect_exit(0);
     expect_result(&finished, "parachute-ws-busy", "drained", "it goes when its sessions have ended");
     expect_result(&finished, "parachute-ws-free", "removed", &format!("config {OLD} is not {NEW}"));
     expect_result(&finished, "parachute-ws-current", "kept", "");
@@ -241,7 +241,7 @@ fn todays_environments_are_kept_drained_and_removed_by_what_parachute_itself_say
     let free = environment(&host.scene, "free", OLD).running();
     let current = environment(&host.scene, "current", NEW).running();
     let named = parachute.named("parachute");
-    let db = ["--db", named.as_str()];
+    let db = ["--db", named.as_str(), "--expect-hash", NEW];
 
     let report = host.status(&db);
     expect(&report, "parachute-env-busy", "active", true, "session b1 (about b1) is live");
@@ -283,7 +283,8 @@ fn a_turn_that_begins_after_the_plan_saves_its_environment() {
             application.streams(&["f1"]);
         }
     });
-    let finished = host.reconcile(&["--db", &parachute.named("parachute")]).expect_exit(3);
+    let finished =
+        host.reconcile(&["--db", &parachute.named("parachute"), "--expect-hash", NEW]).expect_exit(3);
     expect_result(&finished, "parachute-env-free", "skipped", "session f1 (about f1) is live");
     assert!(host.exists(&free));
 }
@@ -319,7 +320,7 @@ fn a_vault_elsewhere_is_named_with_db_and_a_missing_one_makes_everything_unknown
     of_vault(&elsewhere, atlas, "atlas").running();
     let report = status(&home, &engine, 4, &[]);
     let usual = vault(&home).display().to_string();
-    expect(&report, "parachute-ws-atlas", "unknown", false, &usual);
+    expect(&report, "parachute-ws-atlas", "unknown", Value::Null, &usual);
     assert_eq!(evidence(&report, "sessions")["path"], usual);
     let named = format!("parachute={}", store.path().display());
     expect(&status(&home, &engine, 0, &["--db", &named]), "parachute-ws-atlas", "active", false, "s1");
