@@ -6,6 +6,7 @@
 
 mod waiting;
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::domain::container::{Container, ContainerState, Inspection, Process, ProcessList, Processes};
@@ -15,6 +16,9 @@ use waiting::{is_init, is_interactive_shell, is_shell, is_waiting_script, waits}
 
 /// What begins with a container begins within this time.
 const BEGINNING: Duration = Duration::from_mins(1);
+
+/// Nobody puts more of them before a program.
+const MOST_INITS: usize = 8;
 
 /// A sign that somebody is at work in the container.
 pub(crate) fn life(profile: &Profile, container: &Container) -> Option<Evidence> {
@@ -84,11 +88,12 @@ fn find<'a>(profile: &Profile, inspection: &Inspection, list: &'a ProcessList) -
 
     // Commands that the engine runs. After a restart it may have forgotten those that ran before.
     let commands: Vec<&Process> = list.others.iter().filter(|process| own.is_command(process)).collect();
+    let started = own.with_descendants(&commands);
     if commands.len() > inspection.running_execs {
         found.life.extend(&commands);
     }
 
-    let rest = list.others.iter().filter(|process| !own.has(process) && !own.is_of_command(process));
+    let rest = list.others.iter().filter(|process| !own.has(process) && !started.contains(&process.pid));
     for process in rest.filter(|process| !named(process) && !own.is_part_of_main(process)) {
         if idle {
             found.life.push(process);
@@ -104,14 +109,17 @@ fn find<'a>(profile: &Profile, inspection: &Inspection, list: &'a ProcessList) -
 /// The container's own program, and the inits before it.
 struct Own<'a> {
     list: &'a ProcessList,
+    /// There may be tens of thousands.
+    by_pid: HashMap<u32, &'a Process>,
     /// The first process; while that is an init, the one it was given to run, and so on.
     chain: Vec<&'a Process>,
 }
 
 impl<'a> Own<'a> {
     fn of(list: &'a ProcessList) -> Self {
-        let mut own = Self { list, chain: vec![&list.first] };
-        while is_init(&own.main().command) {
+        let by_pid = list.others.iter().chain([&list.first]).map(|process| (process.pid, process)).collect();
+        let mut own = Self { list, by_pid, chain: vec![&list.first] };
+        while is_init(&own.main().command) && own.chain.len() < MOST_INITS {
             let init = own.main().pid;
             let children =
                 list.others.iter().filter(|process| process.parent == Some(init) && !own.has(process));
@@ -141,15 +149,27 @@ impl<'a> Own<'a> {
         process.pid != self.list.first.pid && self.parent_of(process).is_none()
     }
 
-    /// Whether it is a command, or a command has started it.
-    fn is_of_command(&self, process: &Process) -> bool {
-        // Nobody is their own ancestor, but a list is not made in one moment.
-        let ancestors = std::iter::successors(self.parent_of(process), |at| self.parent_of(at));
-        self.is_command(process) || ancestors.take(self.list.others.len() + 1).any(|at| self.is_command(at))
+    /// These, and all that they have started.
+    fn with_descendants(&self, ancestors: &[&Process]) -> HashSet<u32> {
+        let mut found: HashSet<u32> = HashSet::new();
+        let mut next: Vec<u32> = ancestors.iter().map(|process| process.pid).collect();
+        if next.is_empty() {
+            return found;
+        }
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        for process in &self.list.others {
+            children.entry(process.parent.unwrap_or_default()).or_default().push(process.pid);
+        }
+        while let Some(pid) = next.pop() {
+            if found.insert(pid) {
+                next.extend(children.get(&pid).into_iter().flatten());
+            }
+        }
+        found
     }
 
     fn find(&self, pid: u32) -> Option<&'a Process> {
-        std::iter::once(&self.list.first).chain(&self.list.others).find(|process| process.pid == pid)
+        self.by_pid.get(&pid).copied()
     }
 
     /// Whether whoever led its session has ended and was not one of the container's own, as with what a command leaves behind.

@@ -1,6 +1,6 @@
 //! The list of processes that run in a container.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -107,13 +107,19 @@ fn without_health_checks(rows: Vec<Listed>, known: Known<'_>) -> Vec<Listed> {
             && (known.checking.contains(&row.host_pid)
                 || known.health_check.is_some_and(|check| check.is(&row.command)))
     };
-    let mut checks: Vec<u32> = rows.iter().filter(|row| is_check(row)).map(|row| row.pid).collect();
-    let mut done = 0;
-    while let Some(parent) = checks.get(done).copied() {
-        done += 1;
-        let children = rows.iter().filter(|row| row.parent == parent && !checks.contains(&row.pid));
-        let children: Vec<u32> = children.map(|row| row.pid).collect();
-        checks.extend(children);
+    let mut next: Vec<u32> = rows.iter().filter(|row| is_check(row)).map(|row| row.pid).collect();
+    if next.is_empty() {
+        return rows;
+    }
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for row in &rows {
+        children.entry(row.parent).or_default().push(row.pid);
+    }
+    let mut checks = HashSet::new();
+    while let Some(pid) = next.pop() {
+        if checks.insert(pid) {
+            next.extend(children.get(&pid).into_iter().flatten());
+        }
     }
     rows.into_iter().filter(|row| !checks.contains(&row.pid)).collect()
 }

@@ -205,6 +205,20 @@ fn a_neighbour_that_cannot_be_asked_may_share_a_namespace() {
     facts("exited").finds("box", Status::Orphaned);
 }
 
+#[test]
+fn tens_of_thousands_of_processes_are_judged_at_once() {
+    // Each started the next, some of them say that they are inits, and at the root of half of them is a command.
+    let chain = |from: u32, root: u32| {
+        let commands = ["tini -- x", "make"].into_iter().cycle();
+        let each = (from..from + 20_000).zip(commands);
+        each.map(move |(pid, command)| {
+            process(pid, if pid == from { root } else { pid - 1 }, from, 9, command)
+        })
+    };
+    let beside: Vec<Process> = chain(1000, FIRST).chain(chain(50_000, 0)).collect();
+    runs("tini -- x", &beside).finds("box", Status::Active).because("tini runs in it in the background");
+}
+
 fn any_process(pid: u32) -> impl Strategy<Value = Process> {
     let commands = ["sleep 5", "make", "sh -c make", "bash", "tini -- make", "tail -f x", "cat", "named"];
     let parent = option::of(select(vec![FIRST, 101, 102, 103, 104]));
