@@ -244,7 +244,10 @@ impl EngineView {
         }
         let answer = self.transport.get("/info", self.timeout).await.ok()?;
         let answer: serde_json::Value = serde_json::from_slice(&answer).ok()?;
-        answer.get("ID")?.as_str().filter(|id| !id.is_empty()).map(ToOwned::to_owned)
+        let id = answer.get("ID")?.as_str().filter(|id| !id.is_empty())?;
+        // Engines of one machine can share a key, and then their id; never the folder in which they keep everything.
+        let root = answer.get("DockerRootDir").and_then(serde_json::Value::as_str);
+        Some(root.map_or_else(|| id.to_owned(), |root| format!("{id} {root}")))
     }
 
     /// Whether there is a volume of this name.

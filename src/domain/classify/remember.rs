@@ -30,8 +30,9 @@ pub fn remember(snapshot: &mut Snapshot, policy: &Policy, now: Timestamp) {
     let memories = new_memories(snapshot, policy, now, knows_containers);
     for (system, memories) in snapshot.systems.iter_mut().zip(memories) {
         for (store, memory) in system.stores.iter_mut().zip(memories) {
-            if let Some(memory) = memory {
-                take_up(store, memory);
+            match memory {
+                Some(memory) => take_up(store, memory),
+                None => store.add_vanished(),
             }
         }
     }

@@ -157,11 +157,16 @@ impl Evidence {
                 write!(f, "the session store {path} could not be read, so a session may need it: {fault}")
             }
             Self::StoreSuspect { path, vanished, live, left } => {
-                let which = if *live { "open sessions, live ones among them," } else { "open sessions" };
+                let live = match (live, vanished) {
+                    (false, _) => "",
+                    (true, 1) => ", a live one,",
+                    (true, _) => ", live ones among them,",
+                };
                 write!(
                     f,
-                    "the session store {path} no longer has {vanished} {which} that it had, and may be the wrong one; \
-                     doubted for {} more, or until `sandkeeper accept {path}`",
+                    "the session store {path} no longer has {vanished} open {}{live} that it had, and may be the wrong \
+                     one; doubted for {} more, or until `sandkeeper accept {path}`",
+                    plural(*vanished, "session"),
                     Precise(*left)
                 )
             }

@@ -1,6 +1,7 @@
 //! The dashboard while evidence is missing: it says so, keeps what it knew, lets nothing be changed, and recovers by itself.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::support::simulated::SimHost;
 use crate::support::terminal::{Key, Terminal};
@@ -98,12 +99,20 @@ fn a_session_store_that_becomes_unreadable_makes_everything_unknown_until_it_is_
     let terminal = host.dashboard(&HASTY);
     terminal.wait_for("1 active 1 orphaned");
     let (path, aside) = (host.store.path().to_owned(), host.home.path().join("aside.db"));
-    fs::rename(&path, &aside).unwrap();
+    // With its log beside it, a database is what the log says, whatever the file holds.
+    let beside = |path: &Path, suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+    let files = ["", "-wal", "-shm"].map(|suffix| (beside(&path, suffix), beside(&aside, suffix)));
+    let there: Vec<_> = files.into_iter().filter(|(path, _)| path.exists()).collect();
+    for (path, aside) in &there {
+        fs::rename(path, aside).unwrap();
+    }
     fs::write(&path, "this is no database, and it is long enough to be read as one").unwrap();
     terminal.wait_for("!sessions").wait_for("2 unknown").wait_for(" ! native sessions ");
     expect_actions_off(&terminal, "no session store can be read");
     assert_eq!(host.engine.mutations(), [""; 0]);
-    fs::rename(&aside, &path).unwrap();
+    for (path, aside) in &there {
+        fs::rename(aside, path).unwrap();
+    }
     terminal.wait_gone("!sessions");
     expect_actions_on(&terminal, &host);
 }

@@ -49,7 +49,7 @@ fn a_live_session_that_vanishes_casts_doubt_on_its_store() {
         .remembered()
         .sessions(Vec::new())
         .looked_at_again("1s");
-    facts.finds("box", Status::Unknown).because("live ones among them");
+    facts.finds("box", Status::Unknown).because("1 open session, a live one, that it had");
     facts.finds("spare", Status::Unknown);
     nothing_goes(&facts);
 }

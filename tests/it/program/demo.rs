@@ -162,7 +162,6 @@ fn the_first_minute_has_everything() {
     assert_eq!(container(&first, "atelier-importer-1")["status"], "active");
     // Each of these happens, in whichever picture it is first seen.
     let mut awaited = vec![
-        ("a forgotten row makes an orphan", "atelier-search-1", Some("orphaned")),
         ("a container is gone under its session", "atelier-importer-1", None),
         ("and the session is lost", "at-7f05", Some("lost")),
         ("a drain completes", "atelier-pipeline-1", None),
@@ -170,11 +169,15 @@ fn the_first_minute_has_everything() {
         ("a scan is left behind", "vigilant_lovelace", Some("orphaned")),
         ("a session ends", "hermes-0c77b3e1", Some("stale")),
     ];
+    let mut report = first;
     while !awaited.is_empty() {
         eprintln!("waiting for {awaited:?}");
-        let report = demo.next_json();
+        report = demo.next_json();
         awaited.retain(|(_, name, status)| status_of(&report, name) != *status);
     }
+    let forgotten = container(&report, "atelier-search-1");
+    assert_eq!(forgotten["status"], "idle", "a row that is lost does not end its session");
+    assert!(forgotten["reasons"].to_string().contains("no longer in the store"), "{forgotten:#}");
     demo.signal("INT");
     demo.wait();
     desk.wait_until_clean(&before);

@@ -100,7 +100,7 @@ fn shows(line: &str, status: &str) -> bool {
 }
 
 #[test]
-fn a_watch_reads_the_new_file_and_misses_one_that_is_gone() {
+fn a_watch_doubts_a_new_file_that_lacks_a_live_session_and_misses_one_that_is_gone() {
     let host = Host::with(&[native_row("sandbox", "alpha")]);
     let path = host.home.native_store();
     closed_store(&path, "old", "active");
@@ -109,10 +109,14 @@ fn a_watch_reads_the_new_file_and_misses_one_that_is_gone() {
     let watch = host.sandkeeper(["status", "--watch", "--json"]).spawn();
     watch.line_where("an active sandbox", |line| shows(line, "active"));
     fs::rename(&new, &path).unwrap();
-    watch.line_where("an idle sandbox", |line| shows(line, "idle"));
+    watch.line_where("a doubted sandbox", |line| {
+        shows(line, "unknown") && line.contains("no longer has 1 open session, a live one,")
+    });
 
     fs::remove_file(&path).unwrap();
-    watch.line_where("an unknown sandbox", |line| shows(line, "unknown"));
+    watch.line_where("a sandbox of which nothing is known", |line| {
+        shows(line, "unknown") && line.contains("could not be read")
+    });
     watch.signal("TERM");
     watch.wait().expect_exit(4);
     host.expect_only_looks();

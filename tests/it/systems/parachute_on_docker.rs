@@ -258,9 +258,14 @@ fn todays_environments_are_kept_drained_and_removed_by_what_parachute_itself_say
     expect_result(&finished, "parachute-env-free", "removed", "config");
     assert!(host.exists(&busy) && !host.exists(&free) && host.exists(&current));
 
+    // Its turn is over; its session is not, so it stays until somebody asks for its end.
     parachute.streams(&[]);
     let finished = host.reconcile(&db).expect_exit(0);
-    expect_result(&finished, "parachute-env-busy", "removed", "marked for eviction");
+    expect_result(&finished, "parachute-env-busy", "kept", "not ended");
+    assert!(host.exists(&busy) && host.exists(&current));
+    host.sandkeeper(&[&["rm", "--yes", "--grace", "1s", "parachute-env-busy"], &db[..]].concat())
+        .run()
+        .expect_exit(0);
     assert!(!host.exists(&busy) && host.exists(&current));
 }
 
