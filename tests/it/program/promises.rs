@@ -52,8 +52,8 @@ fn every_sabotage_changes_a_line_that_is_there_once() {
     {
         let lines: Vec<&str> = entry.lines().collect();
         let [what, file, old, new, test] = lines[..] else { panic!("five lines each: {entry}") };
-        let text = fs::read_to_string(root().join(Path::new(file))).unwrap();
-        assert_eq!(text.matches(old).count(), 1, "{what}: `{old}` must stand in {file} once");
+        let source = fs::read_to_string(root().join(Path::new(file))).unwrap();
+        assert_eq!(source.matches(old).count(), 1, "{what}: `{old}` must stand in {file} once");
         assert_ne!(old, new, "{what}");
         assert!(functions().contains(&format!("fn {test}(")), "{what}: there is no test `{test}`");
         count += 1;
