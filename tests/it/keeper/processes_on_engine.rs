@@ -146,11 +146,18 @@ fn a_container_in_whose_namespaces_another_runs_is_kept(engine: &RealEngine) {
 
 fn what_only_waits_still_goes(engine: &RealEngine) {
     let host = KeptHost::on(engine);
+    // On a busy machine a process that is just ending may look like somebody's work, or spoil the list, for a moment; it keeps its container then,
+    // and the next run takes it.
     let expect_gone = |ids: &[String]| {
-        let finished = host.reconcile(&[]).expect_exit(0);
-        for id in ids {
-            assert!(!host.exists(id), "{id} is left: {finished}");
-        }
+        wait_until("what only waits is gone", || {
+            let finished = host.reconcile(&[]);
+            assert!(matches!(finished.status, Some(0 | 3 | 4)), "{finished}");
+            let left = ids.iter().filter(|id| host.exists(id)).count();
+            if left > 0 {
+                eprintln!("{left} left: {finished}");
+            }
+            left == 0
+        });
     };
     // A few at a time: many that go at once look like a mistake.
     expect_gone(&[
