@@ -6,6 +6,7 @@ mod doubt;
 mod installations;
 mod life;
 mod lost;
+mod memory_model;
 mod ordinary_day;
 mod plan;
 mod processes;

@@ -175,12 +175,12 @@ impl Arena {
     }
 
     /// What happened to a container so far, in order; a signal or exit code stands behind a colon. Looking at processes
-    /// is left out.
+    /// is left out, and a pause that is told again is told once.
     #[track_caller]
     pub(crate) fn events_of(&self, id: &str) -> Vec<String> {
         let filters = json!({ "type": ["container"], "container": [id] });
         let events = self.events("1", &filters);
-        events.iter().map(told).filter(|told| told != "top").collect()
+        pauses_once(events.iter().map(told).filter(|told| told != "top"))
     }
 
     /// Expects that exactly this happened to a container. An engine may tell of it a moment after it shows it.
@@ -223,6 +223,20 @@ pub(crate) fn told(event: &Value) -> String {
     let attributes = &event["Actor"]["Attributes"];
     let detail = ["signal", "exitCode"].iter().find_map(|key| attributes[*key].as_str());
     detail.map_or(action.to_owned(), |detail| format!("{action}:{detail}"))
+}
+
+/// The same without pauses that are told again. An engine hears from its runtime as well that somebody paused. Hearing it
+/// late, when the container runs again, it takes that for another pause and tells of it a second time. On a busy machine a
+/// pause can also fail half-way, and is told then.
+pub(crate) fn pauses_once(events: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for event in events {
+        once.push(event);
+        if once.ends_with(&["pause", "unpause", "pause", "unpause"].map(str::to_owned)) {
+            once.truncate(once.len() - 2);
+        }
+    }
+    once
 }
 
 /// A time as the engines' query parameters want it.

@@ -71,11 +71,12 @@ pub(crate) fn a_stop_wakes_what_is_paused(arena: &Arena) {
     arena.pause(&id);
     arena.expect(204, &id, "stop?t=1");
     assert_eq!((arena.state(&id).as_str(), arena.exit_code(&id)), ("exited", 137));
-    // The engine tells of the signal and of the waking from two places at once.
-    let (woken, told): (Vec<_>, Vec<_>) =
-        arena.events_of(&id).into_iter().partition(|event| event == "unpause");
-    assert_eq!(woken.len(), 1);
-    assert_eq!(told, ["create", "start", "pause", "kill:15", "kill:9", "die:137", "stop"]);
+    // The engine tells of the signal and of the waking from two places at once, and may tell of the pause again.
+    let events = arena.events_of(&id);
+    assert_eq!(events[..3], ["create", "start", "pause"]);
+    assert!(events[3..].iter().any(|event| event == "unpause"), "{events:?}");
+    let others: Vec<&String> = events[3..].iter().filter(|event| !event.ends_with("pause")).collect();
+    assert_eq!(others, ["kill:15", "kill:9", "die:137", "stop"]);
 }
 
 pub(crate) fn two_stops_at_once_both_succeed(arena: &Arena) {
