@@ -7,6 +7,7 @@
 mod again;
 mod aside;
 mod attribute;
+mod brake;
 mod claims;
 mod hash;
 mod home;
@@ -17,6 +18,7 @@ mod outdated;
 mod over;
 pub(crate) mod processes;
 mod remember;
+mod stores;
 
 use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
@@ -28,14 +30,13 @@ use jiff::Timestamp;
 
 use super::awake::Clock;
 use super::container::{Container, ContainerState, Inspected};
-use super::continuity::{SHORTEST_DOUBT, Suspicion};
 use super::evidence::Evidence;
 use super::policy::Policy;
 use super::recovery::Quarantine;
 use super::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, SystemFacts, Unusable};
 use super::span::elapsed;
 use super::unread::Unread;
-use super::verdict::{Brake, Status, Subject, Verdict, Verdicts};
+use super::verdict::{Status, Subject, Verdict, Verdicts};
 pub use again::Surroundings;
 pub use attribute::owned;
 use attribute::{Candidate, settle_installations, sorted};
@@ -44,6 +45,7 @@ use hash::QuickSet;
 use installation::Installations;
 use outdated::{CurrentConfig, Outdated};
 pub use remember::remember;
+use stores::StoreDoubt;
 
 /// How many live sessions a verdict names before it only counts them.
 const NAMED_LIVE_SESSIONS: usize = 3;
@@ -113,7 +115,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             quarantined: &snapshot.recalled.quarantined,
             engine_doubt: doubt_of_engine(snapshot, policy, now),
             store_doubts: (0..system.profile.stores.len())
-                .map(|rule| doubt_of_stores(system, rule, policy, clock))
+                .map(|rule| StoreDoubt::of(system, rule, policy, clock))
                 .collect(),
             clock_step: snapshot.clock_step,
             current_config: fleet.current_config,
@@ -128,7 +130,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
         verdicts.containers.extend(
             of_system.map(|(candidate, (claimed, sought_by))| judge.verdict(candidate, claimed, sought_by)),
         );
-        verdicts.brakes.extend(brake(system, &verdicts.containers[judged..], policy));
+        verdicts.brakes.extend(brake::of(system, &verdicts.containers[judged..], policy));
         if present.is_some() {
             // Only where every name is known can anything be called gone.
             let judged = &verdicts.containers[judged..];
@@ -153,49 +155,6 @@ fn doubt_of_engine(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Opti
         Unusable::Fault(fault) => Evidence::EngineFailed(fault),
         Unusable::Old(age) => Evidence::FactsTooOld { source: "the engine".to_owned(), age },
     })
-}
-
-/// Why the stores of one rule support no finding of "nobody needs it".
-enum StoreDoubt {
-    /// They do not, for this reason.
-    Whole(Evidence),
-    /// One of them has lost sessions that it had. For how long that matters depends on the container.
-    Suspect(String, Suspicion),
-}
-
-/// Why the stores of one rule support no finding of "nobody needs it", if they do not. One store in doubt is enough: the
-/// session that matters may be in it.
-fn doubt_of_stores(
-    system: &SystemFacts,
-    rule: usize,
-    policy: &Policy,
-    clock: Clock<'_>,
-) -> Option<StoreDoubt> {
-    let stores = || system.stores.iter().filter(|store| store.rule == rule);
-    if stores().next().is_none() {
-        let (path, fault) = (system.profile.stores[rule].place(), "no session store was found".to_owned());
-        return Some(StoreDoubt::Whole(Evidence::StoreUnreadable { path, fault }));
-    }
-    let unreadable = stores().find_map(|store| {
-        store.sessions.unusable(clock.now, policy.max_evidence_age).map(|why| match why {
-            Unusable::Fault(fault) => Evidence::StoreUnreadable { path: store.path.clone(), fault },
-            Unusable::Old(age) => Evidence::FactsTooOld { source: store.path.clone(), age },
-        })
-    });
-    let unproven = || {
-        stores().find_map(|store| {
-            let left = store.memory.unproven(policy.new_store_wait, clock)?;
-            Some(Evidence::StoreUnproven { path: store.path.clone(), left })
-        })
-    };
-    let suspects = || {
-        let suspicions = stores().filter_map(|store| Some((store, store.memory.suspicion()?)));
-        suspicions.max_by_key(|(_, suspicion)| suspicion.since)
-    };
-    unreadable
-        .or_else(unproven)
-        .map(StoreDoubt::Whole)
-        .or_else(|| suspects().map(|(store, suspicion)| StoreDoubt::Suspect(store.path.clone(), suspicion)))
 }
 
 /// Everything that is the same for all containers of one system.
@@ -385,17 +344,11 @@ impl Judge<'_> {
     fn doubt_of_its_stores(&self, candidate: &Candidate<'_>, claimed: &Claimed) -> Option<Evidence> {
         let rules = self.system.profile.stores.iter().zip(&self.store_doubts);
         let its = rules.filter(|(rule, _)| rule.serves(&candidate.container.name));
-        its.filter_map(|(_, doubt)| doubt.as_ref()).find_map(|doubt| match doubt {
-            StoreDoubt::Whole(evidence) => Some(evidence.clone()),
-            StoreDoubt::Suspect(path, Suspicion { since, vanished, live }) => {
-                // A lifetime that cannot be read is told by itself.
-                let lifetime = self.lifetime(candidate, claimed).unwrap_or_default();
-                let passed = self.clock.quiet_since(*since).unwrap_or_default();
-                let left = lifetime.max(SHORTEST_DOUBT).checked_sub(passed).filter(|left| !left.is_zero())?;
-                let (path, vanished, live) = (path.clone(), *vanished, *live);
-                Some(Evidence::StoreSuspect { path, vanished, live, left })
-            }
-        })
+        let mut doubts = its.filter_map(|(_, doubt)| doubt.as_ref()).peekable();
+        doubts.peek()?;
+        // A lifetime that cannot be read is told by itself.
+        let lifetime = self.lifetime(candidate, claimed).unwrap_or_default();
+        doubts.find_map(|doubt| doubt.of_container(lifetime, self.clock))
     }
 
     /// Whether its configuration alone lets it go. One that only differs from the newest container's may be the right one, so
@@ -510,23 +463,4 @@ fn newest_sign_of_use(container: &Container, claimed: &Claimed) -> Option<Timest
         .into_iter()
         .flatten()
         .max()
-}
-
-/// The brake: counts everything that bulk could take, whatever the reason, for a wrong database, mount or clock makes
-/// containers look orphaned, outdated, draining or quiet alike. What was put aside was agreed upon. A system without a store
-/// has no database that could be the wrong one; there only what rests on paths or on time counts.
-fn brake(system: &SystemFacts, verdicts: &[Verdict], policy: &Policy) -> Option<Brake> {
-    let could_go = |verdict: &&Verdict| match verdict.status {
-        _ if verdict.quarantine.is_some() => false,
-        Status::Orphaned if !system.profile.has_store() => {
-            matches!(verdict.evidence.first(), Some(Evidence::PathGone(_) | Evidence::TooOld { .. }))
-        }
-        Status::Stale | Status::Orphaned => true,
-        Status::Draining => !verdict.is_in_use() && verdict.waits_for.is_none(),
-        _ => false,
-    };
-    let leaving = verdicts.iter().filter(could_go).count();
-    let total = verdicts.len();
-    let system = system.profile.name.clone();
-    policy.brake.acts(leaving, total).then_some(Brake { system, leaving, total })
 }

@@ -5,19 +5,19 @@
 
 mod recover;
 mod shown;
+mod words;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::container::{Container, ContainerId, ContainerState};
-use super::evidence::{Evidence, plural};
+use super::evidence::Evidence;
 use super::policy::Policy;
 use super::profile::SystemName;
-use super::span::{Precise, Span, elapsed};
+use super::span::elapsed;
 use super::verdict::{Brake, Claims, Status, Verdict, Verdicts};
 use super::workspace::WorkspaceRef;
 pub use recover::{last_removed, to_heal};
@@ -384,7 +384,7 @@ fn decide(
     }
     if verdict.is_in_use() {
         match (over_live_sessions(verdict, intent), too_new) {
-            // He counted who is there, not who is about to come.
+            // The number was of those who are there, not of those who are about to come.
             (Some((action, _)), Some(too_new)) if action != Action::Keep => {
                 return keep(Reason::TooNew(too_new));
             }
@@ -452,8 +452,8 @@ fn brake_on(verdict: &Verdict, brakes: &[Brake]) -> Option<Brake> {
     brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)).cloned()
 }
 
-/// A stop or a forced removal may end live sessions, but only exactly those the operator counted. A command is not something
-/// he could have counted: nobody can tell whose it is.
+/// A stop or a forced removal may end live sessions, but only exactly those the operator counted. Commands cannot be
+/// counted that way: nobody can tell whose they are.
 fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Reason)> {
     let (targets, action) = match intent {
         Intent::Stop(targets) => (targets, Action::Stop),
@@ -473,67 +473,4 @@ fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Rea
     }
     let evidence = verdict.life.iter().find(|reason| matches!(reason, Evidence::LiveSession { .. }))?.clone();
     Some((Action::Keep, Reason::LiveSessions { count, evidence }))
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Verdict(evidence) | Self::TooNew(evidence) => evidence.fmt(f),
-            Self::RunningOrphan(state) => {
-                write!(f, "no session claims it, but it is {state}; --include-running-orphans takes it too")
-            }
-            Self::Braked(brake) => brake.fmt(f),
-            Self::InUseUntilDrained(evidence) | Self::WaitsFor(evidence) => write!(f, "goes when its sessions have ended: {evidence}"),
-            Self::Asked => f.write_str("asked for"),
-            Self::AskedOverLiveSessions(count) => {
-                write!(f, "asked for, although it ends {count} live {}", plural(*count, "session"))
-            }
-            Self::LiveSessions { count, evidence } => {
-                write!(f, "{count} live {} in it: {evidence}", plural(*count, "session"))
-            }
-            Self::Sought(session) => write!(
-                f,
-                "session {session} of its workspace may be live and misses its container, which may be this one under another name"
-            ),
-            Self::AutoRemove => f.write_str(
-                "it was made with --rm: a stop would remove it at once, with no way back; `rm` takes it if you name it",
-            ),
-            Self::StopRemoves => f.write_str(
-                "it was made with --rm: a stop would remove it, with no way back; say `rm` if that is what you want",
-            ),
-            Self::AskedWithItsStop => f.write_str(
-                "asked for; it was made with --rm, so its stop removes it at once and nobody who comes meanwhile can get it back",
-            ),
-            Self::CommandsRun { sessions, commands } => {
-                let runs = if commands.count == 1 { "runs" } else { "run" };
-                write!(
-                    f,
-                    "{sessions} live {} in it, and {commands} {runs} in it, which no number of sessions covers; \
-                     wait for the end of that, or end it yourself first",
-                    plural(*sessions, "session")
-                )
-            }
-            Self::InQuarantine(left) => {
-                write!(f, "in quarantine for {} more; `undo` restores it, `rm` removes it now", Precise(*left))
-            }
-            Self::Missed(count) => {
-                let verb = if *count == 1 { "misses" } else { "miss" };
-                write!(f, "{count} live {} {verb} it", plural(*count, "session"))
-            }
-            Self::Undone => {
-                f.write_str("what was removed comes back; what was written inside it and what ran in it do not")
-            }
-            Self::NotLost => f.write_str("nobody misses it"),
-            Self::NotPersistent => f.write_str("it goes with its sessions, so it is not brought back"),
-            Self::NotRecorded => {
-                f.write_str("it was not recorded how it was made, so it cannot be made again")
-            }
-            Self::NothingToUndo => f.write_str("sandkeeper did nothing to it that could be taken back"),
-            Self::TriedJustNow(left) => write!(f, "tried in vain a moment ago; again in {}", Span(*left)),
-            Self::GivenUp { tries, reason } => {
-                write!(f, "given up after {tries} failures: {reason}; `recreate` tries again")
-            }
-            Self::NotRunning(state) => write!(f, "it is {state}: there is nothing to stop"),
-        }
-    }
 }

@@ -52,19 +52,20 @@ impl EngineView {
         let (health_check, checking) = (inspection.health_check.as_ref(), inspection.checking.as_slice());
         let columns = if podman { PODMAN_COLUMNS } else { DOCKER_COLUMNS }.replace(' ', "%20");
         let path = format!("/containers/{id}/top?ps_args={columns}");
-        let mut last = None;
+        let mut last = Err(no_first());
         for attempt in 0..TRIES {
             if attempt > 0 {
                 tokio::time::sleep(PAUSE).await;
             }
             let body = self.transport.get(&path, self.timeout).await?;
-            let answer = decode::top(&body, decode::Known { first, health_check, checking })?;
-            if answer.settled {
-                return Ok(answer.list);
-            }
-            last = answer.list;
+            last = match decode::top(&body, decode::Known { first, health_check, checking }) {
+                Ok(answer) if answer.settled => return Ok(answer.list),
+                Ok(answer) => answer.list.ok_or_else(no_first),
+                // Podman leaves columns out of the line of a process that ends while it looks.
+                Err(fault) => Err(fault),
+            };
         }
-        last.ok_or_else(no_first).map(Some)
+        last.map(Some)
     }
 
     /// In whose namespaces a container lives; `None` when it is gone.

@@ -74,7 +74,7 @@ impl Host {
             (false, _) => subject.state("exited"),
         };
         let seen = Facts::native().container(subject);
-        let container = Arc::clone(seen.containers().next().expect("one was put there"));
+        let container = Arc::clone(seen.containers().next().unwrap());
         let woken = world.woken_at.map_or_else(|| row("box"), |_| row("box").live());
         let rows = if world.store_lost { Vec::new() } else { vec![woken, row("other")] };
         let store = self.planned.clone().sessions(rows);

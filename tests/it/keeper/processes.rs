@@ -1,5 +1,9 @@
 //! What runs in a container, on the simulated engine: the same facts at every step of the way to a removal.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sandkeeper::engine::sim::World;
 use serde_json::json;
 
 use crate::support::proxy::Proxy;
@@ -30,42 +34,51 @@ fn a_command_that_the_engine_has_forgotten_keeps_its_container() {
     assert_eq!(host.state(&id), None);
 }
 
-#[test]
-fn work_that_begins_before_the_stop_keeps_its_container() {
+/// A sandbox that is to go, in which something changes between the plan and the check. It stays, for this reason.
+fn stays_when(change: impl Fn(&mut World, Timestamp, &str) + Send + Sync + 'static, reason: &str) {
     let host = SimHost::new();
     let id = host.sandbox("box", "atlas").sleeping().placed();
-    let engine = std::sync::Arc::new(host.engine);
+    let engine = Arc::new(host.engine);
     let proxy = Proxy::before(engine.socket());
-    let (worker, target) = (std::sync::Arc::clone(&engine), id.clone());
+    let (changing, target) = (Arc::clone(&engine), id.clone());
     // The first list is the plan's, the second the check's.
     proxy.when("GET", "/containers/*/top").nth(2).before(move |_| {
-        worker.act(|world, now| world.leave_behind(now, target.as_str(), words("make all")).unwrap());
+        changing.act(|world, now| change(world, now, target.as_str()));
     });
     let finished = host.home.sandkeeper(RECONCILE).env("DOCKER_HOST", proxy.endpoint()).run().expect_exit(3);
-    finished.expect_stdout("make runs in it in the background");
+    finished.expect_stdout(reason);
     assert!(proxy.mutations().is_empty());
     assert!(engine.look(|world, _| world.find(id.as_str()).is_ok()));
 }
 
 #[test]
+fn work_that_begins_before_the_stop_keeps_its_container() {
+    stays_when(
+        |world, now, id| world.leave_behind(now, id, words("make all")).unwrap(),
+        "make runs in it in the background",
+    );
+}
+
+#[test]
 fn a_container_that_another_joins_before_the_stop_is_kept() {
+    let joins = |world: &mut World, now, id: &str| {
+        let host = json!({ "NetworkMode": format!("container:{id}") });
+        let body = json!({ "Image": "sandbox:latest", "Cmd": ["sleep", "5000"], "HostConfig": host });
+        let sidecar = world.create(now, Some("sidecar"), &body).unwrap();
+        world.start(now, &sidecar).unwrap();
+    };
+    stays_when(joins, "sidecar runs in its network namespace");
+}
+
+#[test]
+fn a_list_that_makes_no_sense_is_asked_for_again() {
     let host = SimHost::new();
     let id = host.sandbox("box", "atlas").sleeping().placed();
-    let engine = std::sync::Arc::new(host.engine);
-    let proxy = Proxy::before(engine.socket());
-    let (worker, target) = (std::sync::Arc::clone(&engine), id.clone());
-    proxy.when("GET", "/containers/*/top").nth(2).before(move |_| {
-        worker.act(|world, now| {
-            let mode = format!("container:{target}");
-            let body = json!({ "Image": "sandbox:latest", "Cmd": ["sleep", "5000"], "HostConfig": { "NetworkMode": mode } });
-            let sidecar = world.create(now, Some("sidecar"), &body).unwrap();
-            world.start(now, &sidecar).unwrap();
-        });
-    });
-    let finished = host.home.sandkeeper(RECONCILE).env("DOCKER_HOST", proxy.endpoint()).run().expect_exit(3);
-    finished.expect_stdout("sidecar runs in its network namespace");
-    assert!(proxy.mutations().is_empty());
-    assert!(engine.look(|world, _| world.find(id.as_str()).is_ok()));
+    let proxy = Proxy::before(host.engine.socket());
+    proxy.when("GET", "/containers/*/top").nth(1).answer(200, "no columns");
+    proxy.when("GET", "/containers/*/top").nth(3).answer(200, "no columns");
+    host.home.sandkeeper(RECONCILE).env("DOCKER_HOST", proxy.endpoint()).run().expect_exit(0);
+    assert_eq!(host.state(&id), None);
 }
 
 #[test]

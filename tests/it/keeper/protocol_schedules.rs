@@ -178,10 +178,10 @@ async fn in_ten_thousand_schedules_no_container_is_removed_while_its_session_is_
 }
 
 async fn run(schedules: usize) {
-    let mut seed = Seed(0x5a9d_6ee9_e12b_0001);
+    let mut random = Seed(0x5a9d_6ee9_e12b_0001);
     let mut seen: HashMap<String, usize> = HashMap::new();
     for _ in 0..schedules / AT_ONCE {
-        let planned: Vec<Schedule> = (0..AT_ONCE).map(|_| Schedule::seeded(&mut seed)).collect();
+        let planned: Vec<Schedule> = (0..AT_ONCE).map(|_| Schedule::seeded(&mut random)).collect();
         let bench = Bench::with(&planned);
         let outcomes = bench.reconcile(Duration::ZERO).await.unwrap();
         let containers = bench.world.containers.lock().unwrap();
@@ -226,10 +226,10 @@ async fn in_two_thousand_schedules_no_container_goes_on_the_word_of_a_store_that
 /// So many plans during each of which the store loses every session at one step of one container. Whatever is checked
 /// after that stays, or comes back.
 async fn run_losses(plans: usize) {
-    let mut seed = Seed(0x5a9d_6ee9_e12b_0002);
+    let mut random = Seed(0x5a9d_6ee9_e12b_0002);
     let mut seen: HashMap<(Kind, Option<Spared>), usize> = HashMap::new();
     for _ in 0..plans {
-        let loss = Loss::seeded(&mut seed);
+        let loss = Loss::seeded(&mut random);
         let bench = Bench::losing(&[Schedule::NOTHING; AT_ONCE], loss);
         let outcomes = bench.reconcile(Duration::ZERO).await.unwrap();
         let containers = bench.world.containers.lock().unwrap();

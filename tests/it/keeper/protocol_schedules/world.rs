@@ -26,6 +26,7 @@ use crate::support::rows::{Row, row, top_of};
 use crate::support::scripted::{Behaviour, Request, ScriptedEngine};
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Simulated {
     pub(super) row: Row,
     pub(super) state: &'static str,
@@ -88,19 +89,19 @@ impl World {
         let due = |at: Moment, is_after: bool, after: bool| moment == Some(at) && is_after == after;
         let schedule = container.schedule;
         let loss = self.loss.filter(|loss| container.row.name == format!("box-{}", loss.container));
-        let loses = |after| loss.filter(|loss| due(loss.moment, loss.after, after));
+        let now_lost = |after| loss.filter(|loss| due(loss.moment, loss.after, after));
         if due(schedule.moment, schedule.after, false) {
             self.happen(container);
         }
-        if let Some(loss) = loses(false) {
+        if let Some(loss) = now_lost(false) {
             self.lose(loss.kind, &mut containers);
         }
-        let container = containers.get_mut(&id).expect("it was there");
+        let container = containers.get_mut(&id).unwrap();
         let answer = container.answer(request);
         if due(schedule.moment, schedule.after, true) {
             self.happen(container);
         }
-        if let Some(loss) = loses(true) {
+        if let Some(loss) = now_lost(true) {
             self.lose(loss.kind, &mut containers);
         }
         answer
