@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::support::native::{Host, native_row};
 use crate::support::program::{Finished, Program};
@@ -201,22 +202,39 @@ fn long_journal() -> Vec<u8> {
     fs::read(folder.path().join("state.db")).unwrap()
 }
 
+/// Tries every place on a journal of its own. Whoever opens one that was just written waits a moment, so many wait at once.
+fn at_each<T: Send>(places: &[usize], attempt: impl Fn(&Path, usize) -> T + Sync) -> Vec<T> {
+    const AT_ONCE: usize = 16;
+    let attempt = &attempt;
+    thread::scope(|scope| {
+        let parts = places.chunks(places.len().div_ceil(AT_ONCE));
+        let threads = parts.map(|part| {
+            scope.spawn(move || {
+                let folder = tempfile::tempdir().unwrap();
+                part.iter().map(|place| attempt(folder.path(), *place)).collect::<Vec<T>>()
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
 #[test]
 fn a_journal_cut_at_any_place_loads_or_is_refused() {
     let whole = long_journal();
     assert!(whole.len() > 40_000, "{} bytes", whole.len());
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.db");
-    let (mut refused, mut loaded_whole) = (0, 0);
     let pages = (0..whole.len()).step_by(4096);
     let cuts: Vec<usize> =
         (0..128).chain((0..whole.len()).step_by(997)).chain(pages.flat_map(|page| page..page + 2)).collect();
-    for cut in &cuts {
-        fs::write(&path, &whole[..*cut]).unwrap();
-        let loaded = State::open_to_read(folder.path()).and_then(|state| match state {
+    let loaded = at_each(&cuts, |folder, cut| {
+        fs::write(folder.join("state.db"), &whole[..cut]).unwrap();
+        State::open_to_read(folder).and_then(|state| match state {
             Some(state) => Ok(state.log(None)?.len()),
             None => Ok(0),
-        });
+        })
+    });
+    let (mut refused, mut loaded_whole) = (0, 0);
+    for (cut, loaded) in cuts.iter().zip(loaded) {
         match loaded {
             Err(fault) => {
                 refused += 1;
@@ -234,26 +252,25 @@ fn a_journal_cut_at_any_place_loads_or_is_refused() {
 #[test]
 fn a_journal_with_bytes_turned_over_never_panics() {
     let whole = long_journal();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.db");
-    for place in (0..whole.len()).step_by(401) {
+    let places: Vec<usize> = (0..whole.len()).step_by(401).collect();
+    at_each(&places, |folder, place| {
         let mut turned = whole.clone();
         turned[place] ^= 0xff;
-        fs::write(&path, &turned).unwrap();
+        fs::write(folder.join("state.db"), &turned).unwrap();
         for beside in ["state.db-wal", "state.db-shm"] {
-            let _ = fs::remove_file(folder.path().join(beside));
+            let _ = fs::remove_file(folder.join(beside));
         }
         // Loading or refusing: both are answers.
-        let _ = State::open_to_read(folder.path()).map(|state| {
+        let _ = State::open_to_read(folder).map(|state| {
             state.map(|state| {
                 (state.log(None).is_ok(), state.unfinished("unix:///a"), state.marks("unix:///a"))
             })
         });
-        let _ = State::open(folder.path()).and_then(|mut state| {
+        let _ = State::open(folder).and_then(|mut state| {
             let plan = PlanRecord { host: "h".into(), who: "w".into(), intent: "i".into() };
             state.begin(&plan, &[item("box")])
         });
-    }
+    });
 }
 
 #[rstest]

@@ -9,7 +9,9 @@ use serde_json::json;
 use crate::support::proxy::Proxy;
 use crate::support::simulated::SimHost;
 
-const RECONCILE: [&str; 5] = ["reconcile", "--yes", "--json", "--include-running-orphans", "--min-age=0s"];
+/// What only sleeps does not listen to a stop.
+const RECONCILE: [&str; 6] =
+    ["reconcile", "--yes", "--json", "--include-running-orphans", "--min-age=0s", "--grace=1s"];
 
 fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()

@@ -168,7 +168,7 @@ impl Schedule {
 
 #[tokio::test]
 async fn no_container_is_removed_while_its_session_is_live() {
-    run(500).await;
+    run(300).await;
 }
 
 #[tokio::test]

@@ -43,7 +43,11 @@ fn expect_readable(finished: &Finished) {
 
 /// One container per hostile text, in its name, its labels, its image and its workspace.
 fn hostile_rows() -> Vec<Row> {
-    let rows = corpus().into_iter().map(|(word, text)| {
+    rows_with(corpus())
+}
+
+fn rows_with(texts: Vec<(&'static str, String)>) -> Vec<Row> {
+    let rows = texts.into_iter().map(|(word, text)| {
         native_row(word, &text)
             .label(format!("evil.{text}"), text.clone())
             .label("sandkeeper.config-hash", text.clone())
@@ -92,6 +96,9 @@ fn status_shows_hostile_texts_harmlessly() {
 fn acting_on_hostile_texts_is_told_and_logged_harmlessly() {
     let (host, _store) = hostile_host();
     host.engine.on("DELETE", "/containers/*", Behaviour::error(500, &corpus()[0].1));
+    // A name is compared with every other; megabytes of them only take long.
+    let short: Vec<_> = corpus().into_iter().filter(|(_, text)| text.len() < 1000).collect();
+    host.engine.containers(&rows_with(short));
     for (_, text) in corpus().into_iter().filter(|(word, _)| *word != "nul") {
         let target: String = text.chars().take(1000).collect();
         expect_readable(&host.sandkeeper(["rm", "--yes", "--", &target]).run());
@@ -172,6 +179,7 @@ fn states_nobody_knows_are_harmless() {
 }
 
 #[test]
+#[ignore = "takes long: run tests/run"]
 fn an_engines_errors_are_harmless() {
     for (_, text) in corpus() {
         let host = Host::with(&[]);
@@ -183,8 +191,8 @@ fn an_engines_errors_are_harmless() {
         ] {
             host.engine.on("GET", "/containers/json", fault);
             expect_readable(&host.sandkeeper(["status"]).run().expect_exit(1));
-            expect_harmless(&host.status([""; 0]).expect_exit(1));
         }
+        expect_harmless(&host.status([""; 0]).expect_exit(1));
         expect_readable(&host.sandkeeper(["doctor"]).run().expect_exit(1));
         let version = json!({ "Version": text, "Components": [{ "Name": text }] });
         host.engine.on("GET", "/_ping", Behaviour::error(404, &text));
@@ -213,6 +221,7 @@ fn bytes_that_are_not_utf8_are_harmless() {
 }
 
 #[test]
+#[ignore = "takes long: run tests/run"]
 fn paths_arguments_and_variables_are_harmless() {
     let home = Home::new();
     for (word, text) in corpus() {

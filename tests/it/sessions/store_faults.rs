@@ -447,6 +447,7 @@ fn a_session_that_says_it_is_live_counts_whatever_its_times_say() {
 }
 
 #[test]
+#[ignore = "takes long: run tests/run"]
 fn two_hundred_thousand_sessions_are_read_in_time_or_reported() {
     let (host, path) = host();
     let store = store_at(&path);

@@ -216,6 +216,7 @@ fn send_all(socket: &Path, count: usize, seed: u64) -> usize {
 }
 
 #[test]
+#[ignore = "takes long: run tests/run"]
 fn ten_thousand_odd_requests_reach_the_engine_only_as_questions() {
     let home = Home::new();
     let recorder = Recorder::start(&home);
