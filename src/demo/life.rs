@@ -10,6 +10,8 @@ use super::stage::Stage;
 use super::{DemoFault, crowd};
 use crate::state::{ItemRecord, PlanRecord, State, Step};
 
+/// How often it is looked whether anybody is there.
+const CURTAIN: Duration = Duration::from_millis(50);
 /// Between two beats of the host's heart.
 const BEAT: Duration = Duration::from_secs(2);
 /// What happens by chance happens in one of so many beats.
@@ -31,8 +33,15 @@ struct Play {
     most: usize,
 }
 
-/// Plays until somebody says stop, or lets go of the other end.
+/// Plays until somebody says stop, or lets go of the other end. It begins once there are spectators: whoever lists the
+/// containers a second time has had a look at everything as it was.
 pub(super) fn play(stage: Stage, stop: &Receiver<()>) {
+    while stage.engine.lists() < 2 {
+        match stop.recv_timeout(CURTAIN) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
     let most = stage.engine.look(|world, _| world.len()) + 3;
     let mut play = Play { stage, began: Instant::now(), next_step: 0, beats: 0, hidden: None, made: 0, most };
     loop {

@@ -20,6 +20,7 @@ mod world;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -111,6 +112,11 @@ impl SimEngine {
     /// The requests it has got, as `METHOD target`, the oldest first; of very many only the newest.
     pub fn requests(&self) -> Vec<String> {
         hold(&self.shared.requests).iter().cloned().collect()
+    }
+
+    /// How often the containers were listed.
+    pub fn lists(&self) -> usize {
+        self.shared.lists.load(Ordering::Relaxed)
     }
 
     /// The requests that could change something.

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(super) struct Shared {
     pub(super) clock: SimClock,
     pub(super) faults: Mutex<Faults>,
     pub(super) requests: Mutex<VecDeque<String>>,
+    /// How often the containers were listed.
+    pub(super) lists: AtomicUsize,
 }
 
 /// A poisoned lock still guards a simulated host; a test that panicked has said why by itself.
@@ -54,7 +57,14 @@ impl Shared {
     pub(super) fn new(world: World, clock: SimClock, seed: u64) -> Self {
         let (changed, _) = watch::channel(());
         let faults = Mutex::new(Faults::new(seed));
-        Self { world: Mutex::new(world), changed, clock, faults, requests: Mutex::default() }
+        Self {
+            world: Mutex::new(world),
+            changed,
+            clock,
+            faults,
+            requests: Mutex::default(),
+            lists: AtomicUsize::new(0),
+        }
     }
 
     /// Looks at the host as it is now.
@@ -207,6 +217,9 @@ async fn handle(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
 }
 
 fn remember(shared: &Shared, request: &str) {
+    if request.contains("/containers/json") {
+        shared.lists.fetch_add(1, Ordering::Relaxed);
+    }
     let mut requests = hold(&shared.requests);
     if requests.len() == REMEMBERED {
         requests.pop_front();
