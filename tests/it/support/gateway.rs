@@ -105,7 +105,7 @@ impl Gateway {
 impl Process {
     fn start(path: &Path) -> Self {
         let _one = super::one_process_at_a_time();
-        let mut child = Command::new("python3")
+        let mut child = Command::new(python())
             .args(["-c", include_str!("gateway.py")])
             .arg(path)
             .stdin(Stdio::piped())
@@ -122,4 +122,10 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The system's own, with the system's own SQLite. What else is called so may be a wrapper that takes longer than the gateway.
+fn python() -> &'static str {
+    let own = "/usr/bin/python3";
+    if Path::new(own).exists() { own } else { "python3" }
 }
