@@ -231,8 +231,9 @@ impl ScriptedEngine {
             "KernelVersion": "6.1.0", "GitCommit": "5d6db84", "GoVersion": "go1.19.8",
             "Platform": { "Name": "" }, "Components": [{ "Name": "Engine", "Version": "20.10.24" }],
         });
+        // Whoever acts on an engine locks it by its id, for everybody on this machine.
         let info = json!({
-            "ID": "SCRIPTED", "Name": "scripted", "ServerVersion": "20.10.24", "Containers": 0, "NCPU": 2,
+            "ID": self.socket, "Name": "scripted", "ServerVersion": "20.10.24", "Containers": 0, "NCPU": 2,
             "MemTotal": 8_000_000_000_u64, "OperatingSystem": "Debian GNU/Linux 12", "OSType": "linux",
         });
         self.on("*", "/*", Behaviour::error(404, "page not found"));
