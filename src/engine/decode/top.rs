@@ -37,7 +37,7 @@ pub(in crate::engine) struct Known<'a> {
     pub(in crate::engine) checking: &'a [u32],
 }
 
-/// A list, and whether something in it is about to begin: the runtime itself stands where a program will be.
+/// A list, and whether something in it is about to begin: the runtime itself, or a fork, stands where a program will be.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::engine) struct Answer {
     /// `None` if the first process is not among them, or is not itself yet.
@@ -49,7 +49,7 @@ pub(in crate::engine) struct Answer {
 pub(in crate::engine) fn top(body: &[u8], known: Known<'_>) -> Result<Answer, EngineFault> {
     let rows = rows(body)?;
     let rows = without_health_checks(rows, known);
-    let settled = !rows.iter().any(|row| is_runtime(&row.command));
+    let settled = !rows.iter().any(|row| is_runtime(&row.command) || is_fork(row, &rows));
     let first = rows.iter().position(|row| row.host_pid == known.first && !is_runtime(&row.command));
     let Some(first) = first else { return Ok(Answer { list: None, settled: false }) };
     let age = rows[first].elapsed;
@@ -132,6 +132,16 @@ fn is_runtime(command: &str) -> bool {
     first.starts_with("runc:[") || is_named && words.next() == Some("init")
 }
 
+/// A process that was forked this long ago and is not itself by now is meant to be what it is.
+const FORKING: Duration = Duration::from_secs(3);
+
+/// Whether this was forked a moment ago and still goes by its parent's command line: a script that sleeps in a loop is
+/// seen twice then, for an instant.
+fn is_fork(row: &Listed, rows: &[Listed]) -> bool {
+    row.elapsed.is_some_and(|elapsed| elapsed < FORKING)
+        && rows.iter().any(|other| other.pid == row.parent && other.command == row.command)
+}
+
 /// How long it has run: `[[days-]hours:]minutes:seconds` or, in other engines' words, `2h5m1.5s`, `3h05`, `2d03`.
 fn length(text: &str) -> Option<Duration> {
     let seconds = if text.contains(':') {
@@ -206,6 +216,21 @@ mod tests {
         assert_eq!((command.parent, command.leader), (None, Some(442)));
         assert_eq!((work.parent, work.leader), (Some(239), Some(387)));
         assert_eq!(work.began, Some(Duration::from_mins(30)));
+    }
+
+    #[test]
+    fn a_fork_that_is_not_itself_yet_is_looked_at_again() {
+        let forked = |elapsed, command| {
+            let script = "sh -c while :; do sleep 1; done";
+            let body = docker(&[
+                ["10", "9", "10", "Ss", "01:00:00", script],
+                ["11", "10", "10", "S", elapsed, command],
+            ]);
+            top(&body, known(10)).unwrap().settled
+        };
+        assert!(!forked("00:00", "sh -c while :; do sleep 1; done"));
+        assert!(forked("00:00", "sleep 1"));
+        assert!(forked("00:05", "sh -c while :; do sleep 1; done"), "a subshell at work");
     }
 
     #[test]

@@ -217,7 +217,7 @@ fn a_hang_up_does_not_abandon_a_stop(engine: &RealEngine) {
 fn containers_that_ignore_a_stop_are_waited_for_side_by_side(engine: &RealEngine) {
     let (proxy, host) = raced(engine);
     for number in 0..10 {
-        host.outdated(&format!("n{number}")).script("trap '' TERM; while :; do sleep 1; done").running();
+        host.outdated(&format!("n{number}")).script("trap '' TERM; exec sleep 1000").running();
     }
     let gate = proxy.when("POST", "/*").hold();
     let keeper = host.acting("reconcile", &["--grace", "1s", "--override-brake", "10"]).spawn();

@@ -105,7 +105,7 @@ fn rm_stops_gracefully_and_removes_but_never_over_a_live_session(engine: &RealEn
 
 fn force_removes_what_ignores_a_stop_but_never_over_a_live_session(engine: &RealEngine) {
     let host = KeptHost::on(engine);
-    let deaf = "trap '' TERM; while :; do sleep 1; done";
+    let deaf = "trap '' TERM; exec sleep 1000";
     let free = host.current("free").script(deaf).running();
     let used = host.current("used").script(deaf).running();
     host.store.session("s1", "used").status("active").insert();
