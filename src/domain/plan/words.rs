@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Reason;
-use crate::domain::evidence::plural;
+use crate::domain::evidence::{Evidence, plural};
 use crate::domain::span::{Precise, Span};
 
 impl fmt::Display for Reason {
@@ -15,7 +15,12 @@ impl fmt::Display for Reason {
             }
             Self::Braked(brake) => brake.fmt(f),
             Self::InUseUntilDrained(evidence) | Self::WaitsFor(evidence) => {
-                write!(f, "goes when its sessions have ended: {evidence}")
+                let until = match evidence {
+                    Evidence::RunningExec(_) | Evidence::AtWork { .. } => "nothing is at work in it",
+                    Evidence::NamespaceShared { .. } | Evidence::CompanionRuns(_) => "nothing depends on it",
+                    _ => "its sessions have ended",
+                };
+                write!(f, "goes when {until}: {evidence}")
             }
             Self::Asked => f.write_str("asked for"),
             Self::AskedOverLiveSessions(count) => {

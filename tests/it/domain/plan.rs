@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::facts::profiles::storeless;
-use crate::facts::{Facts, NOW, Sandbox, ago, ahead, bare, id_of, sandbox, session, span};
+use crate::facts::{FIRST, Facts, NOW, Sandbox, ago, ahead, bare, id_of, process, sandbox, session, span};
 use rstest::rstest;
 use sandkeeper::domain::plan::{Action, Item, PLAN_VALIDITY, Reason, Reconcile, Targets};
 use sandkeeper::domain::session::Moment;
@@ -83,6 +83,19 @@ fn a_draining_container_goes_once_every_session_has_ended() {
     let left = facts.session(session("s1").uses("box").ended_ago("1m"));
     let item = left.planned(&reconcile(), "box");
     assert_decided(&item, Status::Draining, Action::StopAndRemove, "marked for eviction");
+}
+
+#[test]
+fn a_draining_container_in_which_somebody_works_says_that_the_work_has_to_end() {
+    let working = sandbox("box").beside(process(205, FIRST, 204, 9, "make"));
+    let facts = Facts::native().container(working).drain("box");
+    let item = facts.planned(&reconcile(), "box");
+    assert_decided(
+        &item,
+        Status::Draining,
+        Action::Keep,
+        "goes when nothing is at work in it: make runs in it",
+    );
 }
 
 #[test]
