@@ -74,11 +74,12 @@ fn tour(terminal: &Terminal, words: &[String]) {
         }
         terminal.press(Key::Tab);
     }
-    for (open, sign) in [("?", "All keys"), (":", "palette"), ("R", "Clean up"), ("o", "sort")] {
-        let before = terminal.screen();
-        terminal.type_keys(open).wait_until(&format!("{sign} opens"), |screen| screen != before);
-        let opened = terminal.screen();
-        terminal.press(Key::Esc).wait_until(&format!("{sign} closes"), |screen| screen != opened);
+    terminal.wait_for("[Why]");
+    for (open, title) in
+        [("?", "─ Keys ─"), (":", "─ Command ─"), ("R", "─ Reconcile "), ("o", "─ Sort by ─")]
+    {
+        terminal.type_keys(open).wait_for(title);
+        terminal.press(Key::Esc).wait_gone(title);
     }
 }
 

@@ -1,5 +1,6 @@
 //! An engine that answers what the test tells it to, faults included, and remembers what it was asked.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufReader, Write};
 use std::net::Shutdown;
@@ -172,7 +173,8 @@ struct Shared {
     routes: Mutex<Vec<Arc<Route>>>,
     requests: Mutex<Vec<Request>>,
     abandoned: Mutex<Vec<Request>>,
-    connections: Mutex<Vec<UnixStream>>,
+    /// Those that are open: what looks through the descriptors of this process meets every one of them.
+    connections: Mutex<HashMap<usize, UnixStream>>,
     closing: AtomicBool,
 }
 
@@ -204,18 +206,19 @@ impl ScriptedEngine {
         let shared = Arc::new(Shared::default());
         let serving = Arc::clone(&shared);
         let listener = thread::spawn(move || {
-            for stream in listener.incoming() {
+            for (number, stream) in listener.incoming().enumerate() {
                 if serving.closing.load(Ordering::SeqCst) {
                     return;
                 }
                 let Ok(stream) = stream else { return };
                 let mut connections = serving.connections.lock().unwrap();
-                connections.push(stream.try_clone().unwrap());
+                connections.insert(number, stream.try_clone().unwrap());
                 let serving = Arc::clone(&serving);
                 thread::spawn(move || {
                     // A client that goes away in mid-answer is the client's business.
                     let _ = serve(&serving, &stream);
                     let _ = stream.shutdown(Shutdown::Both);
+                    serving.connections.lock().unwrap().remove(&number);
                 });
             }
         });
@@ -323,7 +326,7 @@ impl Drop for ScriptedEngine {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
-        for connection in self.shared.connections.lock().unwrap().drain(..) {
+        for connection in self.shared.connections.lock().unwrap().values() {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
