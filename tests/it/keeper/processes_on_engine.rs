@@ -117,7 +117,7 @@ fn a_shell_on_a_terminal_keeps_its_container(engine: &RealEngine) {
     let reason = "its first process is sh on a terminal";
     expect_status(&host, "typing", "unknown", reason);
     expect_kept(&host, "typing", &id, reason);
-    engine.cli(&["stop", "--time=0", &id]);
+    engine.stop(&id);
     let finished = host.reconcile(&[]).expect_exit(0);
     host.expect_result(&finished, "typing", "removed", "");
 }

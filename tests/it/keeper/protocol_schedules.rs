@@ -1,6 +1,7 @@
 //! Ten thousand seeded schedules of the removal protocol: the real keeper against a simulated engine and a real session
-//! database, while in every container something happens at one step of the protocol. No container is removed once its
-//! session is live, except in the documented window between the last look and the removal.
+//! database. In eight thousand of them something happens in every container at one step of the protocol; in two thousand
+//! the store loses its sessions at one step of one container. No container is removed once its session is live, or on the
+//! word of a store that lost it, except in the documented window between the last look and the removal.
 
 #![expect(clippy::match_same_arms, reason = "each arm has its own reason")]
 
@@ -176,8 +177,8 @@ async fn no_container_is_removed_while_its_session_is_live() {
 #[rstest]
 #[tokio::test]
 #[ignore = "takes minutes: run tests/run"]
-async fn in_ten_thousand_schedules_no_container_is_removed_while_its_session_is_live(
-    #[values(1, 2, 3, 4, 5)] part: u64,
+async fn in_eight_thousand_schedules_no_container_is_removed_while_its_session_is_live(
+    #[values(1, 2, 3, 4)] part: u64,
 ) {
     run(2000, part).await;
 }

@@ -189,8 +189,8 @@ fn an_exited_container_that_ran_again_after_planning_is_left_alone(engine: &Real
     let id = host.current("atlas").exited();
     let (asked, target) = (engine.clone(), id.clone());
     proxy.when("GET", &inspect(&id)).nth(1).before(move |_| {
-        asked.cli(&["start", &target]);
-        asked.cli(&["stop", "--time=0", &target]);
+        asked.start(&target);
+        asked.stop(&target);
     });
     let finished = host.reconcile(&[]).expect_exit(3);
     host.expect_result(&finished, "atlas", "skipped", "started again");

@@ -158,7 +158,7 @@ fn an_orphan_that_restarts_over_and_over_goes_only_when_asked_for(engine: &RealE
     // each run lasts long enough to be met in it.
     let script = if engine.kind == Kind::Docker { "exit 1" } else { "sleep 5; exit 1" };
     let crash = host.current("crash").option("--restart=always").script(script).created();
-    engine.cli(&["start", &crash]);
+    engine.start(&crash);
     if engine.kind == Kind::Docker {
         engine.wait_for_state(&crash, "restarting");
     }

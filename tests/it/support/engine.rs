@@ -9,7 +9,7 @@ use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::client::Client;
@@ -106,13 +106,41 @@ impl RealEngine {
         Client::new(self.socket()).ask("GET", target, None)
     }
 
+    /// What tests do over and over is done without one for the same reason.
+    fn act(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Answer, String> {
+        let answer = Client::new(self.socket()).ask(method, target, body);
+        let well = (200..400).contains(&answer.status);
+        if well { Ok(answer) } else { Err(format!("{method} {target}: {}", answer.text())) }
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&self, id: &str) {
+        self.act("POST", &format!("/containers/{id}/start"), None).unwrap();
+    }
+
+    /// Kills its first process, and waits for that.
+    #[track_caller]
+    pub(crate) fn stop(&self, id: &str) {
+        self.act("POST", &format!("/containers/{id}/stop?t=0"), None).unwrap();
+    }
+
     #[track_caller]
     pub(crate) fn pause(&self, id: &str) {
-        wait_until(&format!("{id} is paused"), || match self.try_cli(&["pause", id]) {
+        let target = format!("/containers/{id}/pause");
+        wait_until(&format!("{id} is paused"), || match self.act("POST", &target, None) {
             Ok(_) => true,
             Err(error) if could_not_freeze(&error) => false,
             Err(error) => panic!("cannot pause {id}: {error}"),
         });
+    }
+
+    /// Begins a command in a container and does not wait for it.
+    #[track_caller]
+    fn begin(&self, id: &str, command: &[&str]) {
+        let made = self.act("POST", &format!("/containers/{id}/exec"), Some(&json!({ "Cmd": command })));
+        let exec = made.unwrap().json()["Id"].as_str().unwrap().to_owned();
+        let detached = json!({ "Detach": true, "Tty": false });
+        self.act("POST", &format!("/exec/{exec}/start"), Some(&detached)).unwrap();
     }
 
     /// What the engine knows about a container; `None` when it is gone.
@@ -169,16 +197,12 @@ impl RealEngine {
 
     /// Removes containers in whatever state they are. Those that are gone are no trouble.
     fn remove(&self, ids: &[String]) {
-        if ids.is_empty() {
-            return;
-        }
-        let mut arguments = vec!["rm", "--force", "--volumes"];
-        arguments.extend(ids.iter().map(String::as_str));
-        if let Err(error) = self.try_cli(&arguments) {
-            let there = self.containers();
-            let left: Vec<&String> = ids.iter().filter(|id| there.contains(id)).collect();
-            if !left.is_empty() {
-                eprintln!("left behind on {:?}: {left:?}: {error}", self.kind);
+        for id in ids {
+            let removed = self.act("DELETE", &format!("/containers/{id}?force=1&v=1"), None);
+            if let Err(error) = removed
+                && self.containers().contains(id)
+            {
+                eprintln!("left behind on {:?}: {id}: {error}", self.kind);
             }
         }
     }
@@ -235,6 +259,8 @@ impl Scene<'_> {
             scene: self,
             name: name.into(),
             network: NETWORK.to_owned(),
+            labels: Map::new(),
+            mounts: Vec::new(),
             options: Vec::new(),
             image: IMAGE.to_owned(),
             command: ["sleep", "1000"].map(str::to_owned).to_vec(),
@@ -267,7 +293,7 @@ impl Scene<'_> {
         let marker = format!("/tmp/{}-exec-{number}", self.prefix);
         let script = format!("touch {marker}; while [ -e {marker} ]; do sleep 0.1; done");
         let before = self.running_execs(id);
-        self.engine.cli(&["exec", "--detach", id, "sh", "-c", &script]);
+        self.engine.begin(id, &["sh", "-c", &script]);
         wait_until("the engine shows the exec", || self.running_execs(id) > before);
         Exec { scene: self, id: id.to_owned(), marker, before }
     }
@@ -294,6 +320,16 @@ impl Drop for Scene<'_> {
     }
 }
 
+/// What Podman limits by itself, and higher than some hosts allow it to.
+fn limits(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Docker => &[],
+        Kind::Podman => &["nofile", "nproc"],
+    }
+}
+
+const LIMIT: u32 = 1024;
+
 /// A command that runs in a container.
 pub(crate) struct Exec<'scene> {
     scene: &'scene Scene<'scene>,
@@ -305,7 +341,7 @@ pub(crate) struct Exec<'scene> {
 impl Exec<'_> {
     /// Lets the command end by itself and waits until the engine has noticed.
     pub(crate) fn end(self) {
-        self.scene.engine.cli(&["exec", &self.id, "rm", &self.marker]);
+        self.scene.engine.begin(&self.id, &["rm", &self.marker]);
         wait_until("the exec ends", || self.scene.running_execs(&self.id) <= self.before);
     }
 }
@@ -316,14 +352,18 @@ pub(crate) struct ContainerBuilder<'scene> {
     scene: &'scene Scene<'scene>,
     name: String,
     network: String,
+    labels: Map<String, Value>,
+    /// `source:target`.
+    mounts: Vec<String>,
     options: Vec<String>,
     image: String,
     command: Vec<String>,
 }
 
 impl ContainerBuilder<'_> {
-    pub(crate) fn label(self, key: &str, value: &str) -> Self {
-        self.option(format!("--label={key}={value}"))
+    pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.into());
+        self
     }
 
     /// The command, split at spaces.
@@ -349,11 +389,12 @@ impl ContainerBuilder<'_> {
     }
 
     /// A bind mount when `source` is a path, a named volume otherwise.
-    pub(crate) fn mount(self, source: &str, target: &str) -> Self {
-        self.option(format!("--volume={source}:{target}"))
+    pub(crate) fn mount(mut self, source: &str, target: &str) -> Self {
+        self.mounts.push(format!("{source}:{target}"));
+        self
     }
 
-    /// Any other option of `docker create`, such as `--restart=always`.
+    /// Any other option of `docker create`, such as `--restart=always`. It is left to the command line to say what it means.
     pub(crate) fn option(mut self, option: impl Into<String>) -> Self {
         self.options.push(option.into());
         self
@@ -362,26 +403,45 @@ impl ContainerBuilder<'_> {
     /// Creates it, not started, and returns its full id.
     #[track_caller]
     pub(crate) fn created(self) -> String {
-        let engine = self.scene.engine;
-        let mut arguments = vec!["create", "--network", &self.network, "--name", &self.name];
-        if engine.kind == Kind::Podman {
-            // Podman asks for limits that are higher than some hosts allow it.
-            arguments.extend(["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]);
-        }
-        arguments.extend(self.options.iter().map(String::as_str));
-        arguments.push(&self.image);
-        arguments.extend(self.command.iter().map(String::as_str));
-        let id = engine.cli(&arguments);
+        let id = if self.options.is_empty() { self.ask_for_it() } else { self.have_it_created() };
         self.scene.containers.borrow_mut().push(id.clone());
         assert!(id.len() == 64 && id.bytes().all(|each| each.is_ascii_hexdigit()), "not a full id: {id}");
         id
     }
 
     #[track_caller]
+    fn ask_for_it(&self) -> String {
+        let engine = self.scene.engine;
+        let limits: Vec<Value> = limits(engine.kind)
+            .iter()
+            .map(|name| json!({ "Name": name, "Soft": LIMIT, "Hard": LIMIT }))
+            .collect();
+        let body = json!({
+            "Image": self.image, "Cmd": self.command, "Labels": self.labels,
+            "HostConfig": { "NetworkMode": self.network, "Binds": self.mounts, "Ulimits": limits },
+        });
+        let made = engine.act("POST", &format!("/containers/create?name={}", self.name), Some(&body));
+        made.unwrap().json()["Id"].as_str().unwrap().to_owned()
+    }
+
+    #[track_caller]
+    fn have_it_created(&self) -> String {
+        let engine = self.scene.engine;
+        let labels =
+            self.labels.iter().map(|(key, value)| format!("--label={key}={}", value.as_str().unwrap()));
+        let mounts = self.mounts.iter().map(|mount| format!("--volume={mount}"));
+        let limits = limits(engine.kind).iter().map(|name| format!("--ulimit={name}={LIMIT}:{LIMIT}"));
+        let made: Vec<String> = labels.chain(mounts).chain(limits).chain(self.options.clone()).collect();
+        let mut arguments = vec!["create", "--network", &self.network, "--name", &self.name];
+        arguments.extend(made.iter().chain([&self.image]).chain(&self.command).map(String::as_str));
+        engine.cli(&arguments)
+    }
+
+    #[track_caller]
     pub(crate) fn running(self) -> String {
         let engine = self.scene.engine;
         let id = self.created();
-        engine.cli(&["start", &id]);
+        engine.start(&id);
         engine.wait_for_state(&id, "running");
         id
     }
@@ -400,8 +460,8 @@ impl ContainerBuilder<'_> {
     pub(crate) fn exited(self) -> String {
         let engine = self.scene.engine;
         let id = self.created();
-        engine.cli(&["start", &id]);
-        engine.cli(&["stop", "--time=0", &id]);
+        engine.start(&id);
+        engine.stop(&id);
         engine.wait_for_state(&id, "exited");
         id
     }

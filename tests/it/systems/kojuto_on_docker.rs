@@ -53,7 +53,7 @@ fn what_no_longer_runs_is_swept_and_what_holds_processes_is_kept() {
     let paused = scan(&host.scene, "scan-paused", &folder).paused();
     let restarting =
         scan(&host.scene, "scan-restarting", &folder).option("--restart=always").script("exit 1").created();
-    host.scene.cli(&["start", &restarting]);
+    host.scene.start(&restarting);
     host.scene.wait_for_state(&restarting, "restarting");
 
     let report = host.status(&[]);
