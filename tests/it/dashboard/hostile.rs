@@ -105,23 +105,20 @@ fn screens(text: &str) -> Vec<(&'static str, Buffer)> {
         shots.push(("what was pasted", typed));
     }
     let ids = [id_of(&format!("one {text}")), id_of("orphan"), id_of("old"), id_of("fresh"), id_of("odd")];
+    // Whichever of them is selected takes what is meant for it.
+    let mut logs = shot("f j l");
+    let (mut inspection, mut refused) = (shot("f j tab tab tab"), shot("f j tab tab tab"));
+    let mut past = shot("f j tab tab tab tab");
     for id in &ids {
-        let mut logs = shot("f j l");
         let lines = vec![
             LogLine { stderr: false, at: None, text: text.to_owned() },
             LogLine { stderr: true, at: Some(Timestamp::UNIX_EPOCH), text: format!("\u{1b}[31m{text}") },
         ];
         logs.take(Message::Logged(id.clone(), lines));
         logs.take(Message::LogEnded(id.clone(), Some(text.to_owned())));
-        shots.push(("logs", logs));
-        let mut inspection = shot("f j tab tab tab");
-        inspection
-            .take(Message::Inspected(id.clone(), Ok(vec![text.to_owned(), format!("  {text}: {text}")])));
-        shots.push(("an inspection", inspection));
-        let mut refused = shot("f j tab tab tab");
+        let document = vec![text.to_owned(), format!("  {text}: {text}")];
+        inspection.take(Message::Inspected(id.clone(), Ok(document)));
         refused.take(Message::Inspected(id.clone(), Err(text.to_owned())));
-        shots.push(("an inspection that failed", refused));
-        let mut past = shot("f j tab tab tab tab");
         let change = StatusChange { at: ago("5m"), status: Some(Status::Stale), reason: text.to_owned() };
         let action = PastAction {
             at: ago("4m"),
@@ -131,8 +128,13 @@ fn screens(text: &str) -> Vec<(&'static str, Buffer)> {
         };
         let remembered = sandkeeper::ui::Past { changes: vec![change], actions: vec![action] };
         past.take(Message::Recalled(id.clone(), Ok(remembered)));
-        shots.push(("a history", past));
     }
+    shots.extend([
+        ("logs", logs),
+        ("an inspection", inspection),
+        ("an inspection that failed", refused),
+        ("a history", past),
+    ]);
     let mut outage = desk();
     outage.sees(&host(text).engine_fault(text).store_fault(text));
     shots.push(("an outage", outage));

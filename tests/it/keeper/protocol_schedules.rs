@@ -170,7 +170,7 @@ impl Schedule {
 
 #[tokio::test]
 async fn no_container_is_removed_while_its_session_is_live() {
-    run(300, 0).await;
+    run(160, 0).await;
 }
 
 /// Each part has schedules of its own.
