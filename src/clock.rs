@@ -48,10 +48,10 @@ impl Reading {
         Self { boot: boot.clone(), wall: Timestamp::now(), up, awake }
     }
 
-    /// By how much the wall clock was set between two readings; zero if they are of two boots.
-    fn step_since(&self, earlier: &Self) -> Duration {
+    /// By how much the wall clock was set between two readings of one boot.
+    fn step_since(&self, earlier: &Self) -> SignedDuration {
         let passed = SignedDuration::try_from(self.up.saturating_sub(earlier.up)).unwrap_or_default();
-        (self.wall.duration_since(earlier.wall) - passed).unsigned_abs()
+        self.wall.duration_since(earlier.wall) - passed
     }
 
     fn asleep(&self) -> Duration {
@@ -106,12 +106,15 @@ impl History {
             return;
         }
         let step = now.step_since(&self.last);
-        if step > SMALLEST_STEP {
-            self.step = Some((now.wall, step));
+        let mut length = now.asleep().saturating_sub(self.last.asleep());
+        if step.unsigned_abs() > SMALLEST_STEP {
+            self.step = Some((now.wall, step.unsigned_abs()));
             // The sleeps were told by the clock that was set: they may have been just now.
-            self.slept.iter_mut().for_each(|sleep| sleep.until = now.wall);
+            length += self.slept.drain(..).map(|sleep| sleep.length).sum::<Duration>();
+            // A machine that is halted from outside and resumed does not count that time on any clock of its own, and is then
+            // set forward. Nobody lived through it, and neither through the time a slow clock is set right by.
+            length += Duration::try_from(step).unwrap_or_default();
         }
-        let length = now.asleep().saturating_sub(self.last.asleep());
         if length >= SHORTEST_SLEEP {
             self.slept.push(Sleep { until: now.wall, length });
         }
@@ -141,6 +144,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::awake::Clock;
 
     const HOUR: Duration = Duration::from_hours(1);
 
@@ -183,6 +187,32 @@ mod tests {
         history.add(later(&start, HOUR * 8, HOUR * 8, HOUR));
         assert_eq!(history.recent_step(), None);
         assert_eq!(history.awake().slept, [Sleep { until: history.last.wall, length: HOUR * 7 }]);
+    }
+
+    #[test]
+    fn a_machine_that_was_halted_and_set_forward_was_not_quiet_meanwhile() {
+        let start = reading(1_772_366_400, HOUR * 720, HOUR * 720);
+        let mut history = History::beginning(start.clone());
+        history.add(later(&start, HOUR * 60, Duration::ZERO, Duration::ZERO));
+        let resumed = history.last.clone();
+        history.add(later(&resumed, HOUR, HOUR, HOUR));
+        assert_eq!(history.recent_step(), None, "settled");
+        let awake = history.awake();
+        let quiet = Clock::new(history.last.wall, &awake).quiet_since(start.wall);
+        assert_eq!(quiet, Some(HOUR), "of 61 hours one was spent awake");
+    }
+
+    #[test]
+    fn sleeps_before_a_step_are_kept_as_one() {
+        let start = reading(1_772_366_400, HOUR * 100, HOUR * 100);
+        let mut history = History::beginning(start.clone());
+        for _ in 0..2 {
+            let last = history.last.clone();
+            history.add(later(&last, HOUR * 8, HOUR * 8, HOUR));
+        }
+        let last = history.last.clone();
+        history.add(later(&last, Duration::ZERO, HOUR, HOUR));
+        assert_eq!(history.slept, [Sleep { until: history.last.wall, length: HOUR * 14 }]);
     }
 
     #[test]
