@@ -97,7 +97,7 @@ fn find<'a>(profile: &Profile, inspection: &Inspection, list: &'a ProcessList) -
     for process in rest.filter(|process| !named(process) && !own.is_part_of_main(process)) {
         if idle {
             found.life.push(process);
-        } else if own.is_stray(process) {
+        } else if own.is_stray(process) || own.is_detached(process) || own.was_typed(process) {
             found.strays.push(process);
         } else if process.began.is_none_or(|after| after > BEGINNING) {
             found.late.push(process);
@@ -177,6 +177,17 @@ impl<'a> Own<'a> {
         let Some(leader) = process.leader else { return false };
         let is_own = self.chain.iter().any(|own| own.leader == Some(leader));
         !is_own && self.find(leader).is_none()
+    }
+
+    /// Whether it was left to the container's first process and leads a session of its own, as what a command detaches does.
+    fn is_detached(&self, process: &Process) -> bool {
+        process.parent == Some(self.list.first.pid) && process.leader == Some(process.pid)
+    }
+
+    /// Whether a shell that reads its commands from somebody runs it: such a shell starts nothing by itself.
+    fn was_typed(&self, process: &Process) -> bool {
+        let main = self.main();
+        process.parent == Some(main.pid) && is_interactive_shell(&main.command)
     }
 
     /// Whether the main program waits by means of it: a script's `sleep`, and the copy of a shell that is about to become one.

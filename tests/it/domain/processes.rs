@@ -106,8 +106,8 @@ fn what_a_command_has_left_beside_a_server_makes_nobody_sure() {
         let facts = runs("python3 -m server", &[left(began, "make")]);
         facts.finds("box", Status::Unknown).because("make runs in it, as what a command leaves behind does");
     }
-    // Those of the server are not taken for it: they are in its session, or lead one of their own.
-    let own = [process(101, FIRST, FIRST, 2, "worker"), process(102, FIRST, 102, 2, "worker")];
+    // Those of the server are not taken for it: they are in its session, or lead one of their own below one that is.
+    let own = [process(101, FIRST, FIRST, 2, "manager"), process(102, 101, 102, 2, "worker")];
     runs("python3 -m server", &own).finds("box", Status::Orphaned);
 }
 
@@ -260,4 +260,22 @@ proptest! {
             prop_assert_eq!(after.status, Status::Active, "{:?} and {:?}", before.evidence, after.evidence);
         }
     }
+}
+
+#[test]
+fn what_a_command_detaches_from_itself_beside_a_server_makes_nobody_sure() {
+    for began in [1, 10, 50, 3600] {
+        let detached = process(205, FIRST, 205, began, "tmux new -d train");
+        runs("python3 -m server", &[detached]).finds("box", Status::Unknown).because("tmux");
+    }
+    let helper = process(205, 203, 205, 10, "worker");
+    runs("python3 -m server", &[process(203, FIRST, FIRST, 1, "manager"), helper])
+        .finds("box", Status::Orphaned);
+}
+
+#[test]
+fn what_runs_under_a_shell_that_somebody_types_in_makes_nobody_sure() {
+    let typed = process(205, FIRST, FIRST, 5, "nc -l -p 99");
+    runs("sh", std::slice::from_ref(&typed)).finds("box", Status::Unknown).because("nc");
+    runs("sh -c serve", &[typed]).finds("box", Status::Orphaned);
 }
