@@ -57,9 +57,9 @@ pub(super) async fn run(arguments: &AcceptArguments, house: &House) -> Result<Ou
     }
     let forgotten = store.memory.vanished().count();
     let sessions = store.sessions.value.len() - forgotten;
-    let key =
-        StoreKey { host: snapshot.host.identity.clone(), system: system.clone(), path: store.path.clone() };
-    write_down(house, &key, sessions, forgotten).map_err(KeeperFault::from)?;
+    let key = StoreKey::new(&snapshot.host.identity, &system, &store.path);
+    let seen_at = store.sessions.at.unwrap_or_else(Timestamp::now);
+    write_down(house, &key, seen_at, (sessions, forgotten)).map_err(KeeperFault::from)?;
     if arguments.json {
         write_json(&Answer { system: &system, store: &store.path, sessions, forgotten }, true);
     } else {
@@ -100,7 +100,12 @@ fn find<'a>(
     })
 }
 
-fn write_down(house: &House, key: &StoreKey, sessions: usize, forgotten: usize) -> Result<(), StateFault> {
+fn write_down(
+    house: &House,
+    key: &StoreKey,
+    seen_at: Timestamp,
+    (sessions, forgotten): (usize, usize),
+) -> Result<(), StateFault> {
     let mut state = State::open(&house.settings.state_folder)?;
     let plan =
         PlanRecord { host: key.host.clone(), who: who(&house.environment), intent: "accept".to_owned() };
@@ -115,7 +120,7 @@ fn write_down(house: &House, key: &StoreKey, sessions: usize, forgotten: usize) 
         started_at: None,
     };
     let numbers = state.begin(&plan, &[item])?;
-    state.accept_store(key, Timestamp::now())?;
+    state.accept_store(key, seen_at)?;
     let outcome =
         format!("accepted with {sessions} sessions; {forgotten} that it no longer has count as ended");
     let steps: Vec<_> = numbers.into_iter().map(|number| (number, Step::Outcome, outcome.clone())).collect();

@@ -52,6 +52,19 @@ pub struct RememberedClaim {
     pub vanished: Option<Vanished>,
 }
 
+impl RememberedClaim {
+    /// Whether a session with the same id is the same one. Many stores count from one: another store's first session began at
+    /// another time, and is somewhere else.
+    fn is_of(&self, session: &Session) -> bool {
+        let began = |session: &Session| session.started_at.known().map(Timestamp::as_microsecond);
+        let place = |session: &Session| (session.workspace.clone(), session.container.clone());
+        match (began(&self.session), began(session)) {
+            (Some(before), Some(now)) => before == now || place(&self.session) == place(session),
+            _ => true,
+        }
+    }
+}
+
 /// A session that its store no longer has, though it never said that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vanished {
@@ -123,12 +136,15 @@ impl StoreMemory {
         if memory.claims.is_empty() {
             return memory;
         }
-        let present: HashMap<&str, &Arc<Session>> =
-            sessions.iter().map(|session| (session.id.as_str(), session)).collect();
+        let mut present: HashMap<&str, Vec<&Arc<Session>>> = HashMap::new();
+        for session in sessions.iter().filter(|session| memory.claims.contains_key(session.id.as_str())) {
+            present.entry(session.id.as_str()).or_default().push(session);
+        }
         let mut missing = Vec::new();
         let mut open = 0;
         memory.claims.retain(|id, claim| {
-            let session = present.get(id.as_str());
+            let same_id = present.get(id.as_str()).into_iter().flatten();
+            let session = same_id.copied().find(|session| claim.is_of(session));
             let ended = session
                 .is_some_and(|session| matches!(session.liveness(habits.live, clock), Liveness::Ended));
             if claim.vanished.is_none() && !ended {
@@ -154,6 +170,16 @@ impl StoreMemory {
         memory
     }
 
+    /// Takes up what another program has learnt meanwhile. What was known in `before` and is no longer has been forgotten for a
+    /// reason.
+    pub fn learn(&mut self, other: &Self, before: &Self) {
+        for (id, claim) in &other.claims {
+            if !before.claims.contains_key(id) {
+                self.claims.entry(id.clone()).or_insert_with(|| claim.clone());
+            }
+        }
+    }
+
     /// The sessions that have vanished, as open ones that have been quiet since they were last seen.
     pub fn vanished(&self) -> impl Iterator<Item = Arc<Session>> {
         self.claims.values().filter_map(|claim| {
@@ -168,9 +194,11 @@ impl StoreMemory {
         })
     }
 
-    /// The operator has said that this is the right store, as it is: what it no longer has is over.
-    pub fn accept(&mut self) {
+    /// The operator has said that this is the right store, as it was seen at that time: what it no longer had then is over. Whose
+    /// containers it claims it has to show anew, for it may be another installation's.
+    pub fn accept(&mut self, seen_at: Timestamp) {
         self.trust = Trust::Proven;
-        self.claims.retain(|_, claim| claim.vanished.is_none());
+        self.instances.clear();
+        self.claims.retain(|_, claim| claim.vanished.is_none_or(|vanished| vanished.found_at > seen_at));
     }
 }

@@ -33,6 +33,24 @@ pub struct StoreKey {
     pub path: String,
 }
 
+impl StoreKey {
+    /// A store, however its path is spelled.
+    pub fn new(host: &str, system: &str, path: &str) -> Self {
+        let path = match std::path::absolute(path) {
+            Ok(absolute) if !path.contains("://") => absolute.display().to_string(),
+            _ => path.to_owned(),
+        };
+        Self { host: host.to_owned(), system: system.to_owned(), path }
+    }
+
+    /// The same store under the name that links lead to, if that is another one. What is known under either name is known of
+    /// both: a link may be turned round, and a store may be named past it.
+    fn behind_links(&self) -> Option<Self> {
+        let path = std::fs::canonicalize(&self.path).ok()?.display().to_string();
+        (path != self.path).then(|| Self { path, ..self.clone() })
+    }
+}
+
 /// What our own state says about a store.
 #[derive(Clone, Debug, Default)]
 pub struct KeptStore {
@@ -45,7 +63,16 @@ pub struct KeptStore {
 impl State {
     /// What is remembered of a store; `None` when nothing is.
     pub fn store_memory(&self, key: &StoreKey) -> Result<Option<KeptStore>, StateFault> {
-        self.reading(|connection| read(connection, key))
+        let named = self.reading(|connection| read(connection, key))?;
+        let Some(behind) = key.behind_links() else { return Ok(named) };
+        let behind = self.reading(|connection| read(connection, &behind))?;
+        Ok(match (named, behind) {
+            (Some(mut named), Some(behind)) => {
+                named.memory.learn(&behind.memory, &StoreMemory::default());
+                Some(named)
+            }
+            (named, behind) => named.or(behind),
+        })
     }
 
     /// Remembers a store. Only what differs from `before`, as it was read or written last, is written.
@@ -55,16 +82,19 @@ impl State {
         before: &StoreMemory,
         now: &StoreMemory,
     ) -> Result<(), StateFault> {
-        let written = write(&mut self.connection, key, before, now);
-        written.map_err(|error| self.fault(&error))
+        for key in [Some(key.clone()), key.behind_links()].into_iter().flatten() {
+            let written = write(&mut self.connection, &key, before, now);
+            written.map_err(|error| self.fault(&error))?;
+        }
+        Ok(())
     }
 
-    /// The operator says that a store is the right one, as it is. Says whether anything was remembered of it.
+    /// The operator says that a store is the right one, as it was seen at that time. Says whether anything was remembered of it.
     pub fn accept_store(&mut self, key: &StoreKey, at: Timestamp) -> Result<bool, StateFault> {
-        let accept = |connection: &mut Connection| -> rusqlite::Result<bool> {
+        let accept = |connection: &mut Connection, key: &StoreKey| -> rusqlite::Result<bool> {
             let transaction = connection.transaction()?;
             let known = transaction.execute(
-                "UPDATE stores SET proven = 1, accepted_at = ?4 WHERE host = ?1 AND system = ?2 AND path = ?3",
+                "UPDATE stores SET proven = 1, instances = '', accepted_at = ?4 WHERE host = ?1 AND system = ?2 AND path = ?3",
                 params![key.host, key.system, key.path, at.as_microsecond()],
             )?;
             if known == 0 {
@@ -74,13 +104,18 @@ impl State {
                 )?;
             }
             transaction.execute(
-                "DELETE FROM claims WHERE host = ?1 AND system = ?2 AND path = ?3 AND found_at IS NOT NULL",
-                params![key.host, key.system, key.path],
+                "DELETE FROM claims WHERE host = ?1 AND system = ?2 AND path = ?3 AND found_at <= ?4",
+                params![key.host, key.system, key.path, at.as_microsecond()],
             )?;
             transaction.commit()?;
             Ok(known > 0)
         };
-        accept(&mut self.connection).map_err(|error| self.fault(&error))
+        let accepted = accept(&mut self.connection, key);
+        let accepted = accepted.and_then(|known| match key.behind_links() {
+            Some(behind) => Ok(known | accept(&mut self.connection, &behind)?),
+            None => Ok(known),
+        });
+        accepted.map_err(|error| self.fault(&error))
     }
 }
 

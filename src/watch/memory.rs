@@ -10,7 +10,7 @@ use crate::clock::{History, Reading};
 use crate::domain::continuity::StoreMemory;
 use crate::domain::snapshot::StoreFacts;
 use crate::domain::{Policy, Snapshot, remember};
-use crate::state::{Glance, KeptStore, State, StateFault, StoreKey, is_written_alike};
+use crate::state::{Glance, State, StateFault, StoreKey, is_written_alike};
 
 /// What did not change is compared again after this long, for time passes.
 const COMPARE_AGAIN: Duration = Duration::from_secs(5);
@@ -84,19 +84,18 @@ impl Memory {
 
     /// The snapshot with what the clocks show, and with every store held against what it said before.
     pub(super) async fn look(&mut self, mut snapshot: Snapshot) -> Snapshot {
-        let clock = self.clock.get_or_insert_with(|| {
-            // What cannot be read is as if it had never been.
-            let kept = State::open_to_read(&self.folder).ok().flatten();
-            History::since(kept.and_then(|state| state.clock_history().ok().flatten()))
-        });
-        clock.add(Reading::now());
-        snapshot.clock_step = clock.recent_step();
-        snapshot.awake = clock.awake();
+        self.read_clocks(&mut snapshot);
         let host = snapshot.host.identity.clone();
-        self.read(&snapshot, &host);
+        let unread = self.read(&snapshot, &host).err();
         for (key, store) in stores_of(&mut snapshot, &host) {
-            if let Some(known) = self.stores.get(&key) {
-                store.memory = Arc::clone(&known.now);
+            match (self.stores.get(&key), &unread) {
+                (Some(known), _) => store.memory = Arc::clone(&known.now),
+                // Whether it still has what it had cannot be told.
+                (None, Some(fault)) => {
+                    let why = format!("what it said before cannot be read: {fault}");
+                    store.sessions = store.sessions.with_fault(why);
+                }
+                (None, None) => {}
             }
         }
         let look = Look::at(&snapshot);
@@ -107,7 +106,9 @@ impl Memory {
             snapshot = self.compare(snapshot).await;
             self.compared = Some((look, Instant::now()));
             for (key, store) in stores_of(&mut snapshot, &host) {
-                self.stores.entry(key).or_default().now = Arc::clone(&store.memory);
+                if let Some(known) = self.stores.get_mut(&key) {
+                    known.now = Arc::clone(&store.memory);
+                }
             }
         }
         self.write().await;
@@ -130,8 +131,23 @@ impl Memory {
         }
     }
 
+    /// Takes up what the clocks show now, after what they showed to an earlier program.
+    fn read_clocks(&mut self, snapshot: &mut Snapshot) {
+        if self.clock.is_none() {
+            let kept = State::open_to_read(&self.folder)
+                .and_then(|state| state.map_or(Ok(None), |state| state.clock_history()));
+            // What cannot be read is asked for again at the next look. Until then this program's own start has to do.
+            self.clock = kept.map(History::since).ok();
+        }
+        let mut clock = self.clock.clone().unwrap_or_else(|| History::since(None));
+        clock.add(Reading::now());
+        snapshot.clock_step = clock.recent_step();
+        snapshot.awake = clock.awake();
+        self.clock = self.clock.is_some().then_some(clock);
+    }
+
     /// Learns what our own state says of stores that are new here, and whether the operator accepted one.
-    fn read(&mut self, snapshot: &Snapshot, host: &str) {
+    fn read(&mut self, snapshot: &Snapshot, host: &str) -> Result<(), StateFault> {
         let glance = State::glance(&self.folder);
         let keys = snapshot.systems.iter().flat_map(|system| {
             let key = |store: &StoreFacts| key(host, system.profile.name.as_str(), store);
@@ -140,35 +156,46 @@ impl Memory {
         let keys: Vec<StoreKey> = keys.collect();
         let all_known = keys.iter().all(|key| self.stores.contains_key(key));
         if all_known && glance.is_some() && glance == self.glance {
-            return;
+            return Ok(());
         }
-        let read = |keys: &[StoreKey]| -> Result<Vec<Option<KeptStore>>, StateFault> {
-            match State::open_to_read(&self.folder)? {
-                Some(state) => keys.iter().map(|key| state.store_memory(key)).collect(),
-                None => Ok(vec![None; keys.len()]),
-            }
+        let kept = match State::open_to_read(&self.folder)? {
+            Some(state) => keys.iter().map(|key| state.store_memory(key)).collect::<Result<Vec<_>, _>>()?,
+            None => vec![None; keys.len()],
         };
-        // What cannot be read is not remembered: its stores have to show again that they are the right ones.
-        let Ok(kept) = read(&keys) else { return };
         self.glance = glance;
         for (key, kept) in keys.into_iter().zip(kept) {
             let kept = kept.unwrap_or_default();
-            let known = self.stores.entry(key).or_insert_with(|| {
-                let memory = Arc::new(kept.memory);
-                Known { now: Arc::clone(&memory), written: memory, accepted_at: kept.accepted_at }
+            let known = self.stores.entry(key).or_insert_with(|| Known {
+                now: Arc::new(kept.memory.clone()),
+                written: Arc::new(kept.memory.clone()),
+                accepted_at: kept.accepted_at,
             });
-            if kept.accepted_at > known.accepted_at {
+            // Another program may have seen sessions that were gone again before this one looked.
+            if kept.memory.claims.keys().any(|id| !known.written.claims.contains_key(id)) {
+                let before = Arc::clone(&known.written);
+                Arc::make_mut(&mut known.now).learn(&kept.memory, &before);
+                Arc::make_mut(&mut known.written).learn(&kept.memory, &before);
+                self.compared = None;
+            }
+            if let Some(seen_at) = kept.accepted_at.filter(|_| kept.accepted_at > known.accepted_at) {
                 known.accepted_at = kept.accepted_at;
-                Arc::make_mut(&mut known.now).accept();
-                Arc::make_mut(&mut known.written).accept();
+                Arc::make_mut(&mut known.now).accept(seen_at);
+                Arc::make_mut(&mut known.written).accept(seen_at);
                 self.compared = None;
             }
         }
+        Ok(())
     }
 
     async fn write(&mut self) {
         let changed = self.stores.values().any(|known| !says_the_same(&known.written, &known.now));
-        let pace = if changed { WRITE_PACE } else { WRITE_AGAIN };
+        let new = |known: &Known| known.now.claims.keys().any(|id| !known.written.claims.contains_key(id));
+        let pace = match changed {
+            // Whoever is seen once is not forgotten because this program ends.
+            true if self.stores.values().any(new) => Duration::ZERO,
+            true => WRITE_PACE,
+            false => WRITE_AGAIN,
+        };
         if !self.keeps || self.written.is_some_and(|at| at.elapsed() < pace) {
             return;
         }
@@ -192,7 +219,7 @@ impl Memory {
 }
 
 fn key(host: &str, system: &str, store: &StoreFacts) -> StoreKey {
-    StoreKey { host: host.to_owned(), system: system.to_owned(), path: store.path.clone() }
+    StoreKey::new(host, system, &store.path)
 }
 
 fn stores_of<'a>(

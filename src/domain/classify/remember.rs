@@ -1,5 +1,6 @@
 //! Learns from a look what every store claims, and holds it against what it claimed before.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -67,7 +68,26 @@ fn new_memories(
             memory.seen_at = store.sessions.at.max(memory.seen_at);
             let Some(keys) = &keys else { return Some(memory) };
             let claims = |session: &Session| keys.has_claim_of(&system.profile, session, &store.captures);
-            memory.claims.retain(|_, claim| claims(&claim.session));
+            // That a store lost sessions matters beyond the containers they claimed, for as long as any container may wait.
+            // What went together with its container, though, has ended.
+            let is_doubt = |claim: &RememberedClaim| {
+                claim.vanished.is_some_and(|vanished| {
+                    let passed = clock.quiet_since(vanished.found_at).unwrap_or_default();
+                    vanished.casts_doubt && vanished.found_at < clock.now && passed < policy.open_lifetime
+                })
+            };
+            // A live session whose container is not here may only have lost it for a moment, as in a renaming.
+            let is_live =
+                |session: &Session| matches!(session.liveness(habits.live, clock), Liveness::Live { .. });
+            let known = &memory.claims;
+            let live: BTreeSet<String> = store
+                .sessions
+                .value
+                .iter()
+                .filter(|session| known.contains_key(&session.id) && is_live(session))
+                .map(|session| session.id.clone())
+                .collect();
+            memory.claims.retain(|id, claim| claims(&claim.session) || is_doubt(claim) || live.contains(id));
             let mut has_claims = !memory.claims.is_empty();
             for session in store.sessions.value.iter().filter(|session| claims(session)) {
                 has_claims = true;

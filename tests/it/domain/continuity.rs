@@ -107,9 +107,48 @@ fn a_store_is_doubted_for_an_hour_or_for_the_lifetime_of_the_container() {
 fn an_accepted_store_is_believed_as_it_is() {
     let mut facts = claimed(3).remembered().sessions(Vec::new()).looked_at_again("1s");
     let memory = &mut facts.last_store().memory;
-    std::sync::Arc::make_mut(memory).accept();
+    std::sync::Arc::make_mut(memory).accept(NOW + span("1s"));
     let facts = facts.sessions(Vec::new()).looked_at_again("1s");
     facts.finds("box0", Status::Orphaned);
+}
+
+#[test]
+fn what_vanished_after_the_look_that_was_accepted_is_missed_all_the_same() {
+    let mut facts = claimed(3).remembered().sessions(Vec::new()).looked_at_again("1s");
+    std::sync::Arc::make_mut(&mut facts.last_store().memory).accept(NOW);
+    let facts = facts.sessions(Vec::new()).looked_at_again("1s");
+    facts.finds("box0", Status::Unknown);
+}
+
+#[test]
+fn an_accepted_store_has_to_show_anew_whose_containers_it_claims() {
+    let claimed = id_of("one").to_string();
+    let facts = Facts::native()
+        .container(sandbox("one").instance("theirs"))
+        .container(sandbox("two").instance("theirs").state("exited"))
+        .session(session("s1").uses(&claimed))
+        .remembered();
+    facts.finds("two", Status::Orphaned);
+    let others = || vec![session("s2").uses("elsewhere")];
+    let mut facts = facts.sessions(others()).looked_at_again("1s");
+    std::sync::Arc::make_mut(&mut facts.last_store().memory).accept(NOW + span("1s"));
+    let facts = facts.sessions(others()).looked_at_again("1s");
+    facts.finds("two", Status::Unknown).because("belongs to instance theirs");
+}
+
+#[test]
+fn doubt_outlasts_the_container_whose_session_vanished() {
+    let mut facts = claimed(3)
+        .container(sandbox("spare").state("exited"))
+        .remembered()
+        .sessions(Vec::new())
+        .looked_at_again("1s");
+    let rows = std::sync::Arc::make_mut(&mut facts.snapshot.engine.value);
+    rows.retain(|row| format!("{row:?}").contains("\"spare\""));
+    let facts = facts.sessions(Vec::new()).looked_at_again("1s");
+    facts.finds("spare", Status::Unknown).because("no longer has 3 open sessions");
+    let facts = facts.sessions(Vec::new()).looked_at_again("1d");
+    facts.finds("spare", Status::Orphaned);
 }
 
 #[test]

@@ -57,15 +57,7 @@ fn what_could_not_be_looked_at_is_not_nothing(#[case] blind: Blind, #[case] comm
         commands.iter().map(|(command, _)| ask(&host, command, None).expect_exit(0)).collect();
     match blind {
         Blind::Engine => {}
-        Blind::State => {
-            let folder = host.home.state().join("sandkeeper");
-            fs::create_dir_all(&folder).unwrap();
-            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-            for beside in ["state.db-wal", "state.db-shm"] {
-                let _ = fs::remove_file(folder.join(beside));
-            }
-            fs::write(folder.join("state.db"), NO_DATABASE).unwrap();
-        }
+        Blind::State => spoil_state(&host),
         Blind::Store => {
             let path = store.path().to_owned();
             drop(store);
@@ -77,6 +69,26 @@ fn what_could_not_be_looked_at_is_not_nothing(#[case] blind: Blind, #[case] comm
         assert_ne!((&blind.stdout, &blind.stderr), (&seen.stdout, &seen.stderr), "{blind}");
         assert!(!blind.stdout.is_empty() || !blind.stderr.is_empty(), "{blind}");
     }
+}
+
+fn spoil_state(host: &Host) {
+    let folder = host.home.state().join("sandkeeper");
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    for beside in ["state.db-wal", "state.db-shm"] {
+        let _ = fs::remove_file(folder.join(beside));
+    }
+    fs::write(folder.join("state.db"), NO_DATABASE).unwrap();
+}
+
+#[test]
+fn a_store_of_which_it_cannot_be_read_what_it_said_before_is_doubted() {
+    let (host, _store) = host();
+    spoil_state(&host);
+    let report = host.status([""; 0]).expect_exit(4).json();
+    let shown = container(&report, "box");
+    assert_eq!(shown["status"], "unknown", "{shown:#}");
+    assert!(shown.to_string().contains("what it said before cannot be read"), "{shown:#}");
 }
 
 #[test]

@@ -121,3 +121,21 @@ fn a_watch_doubts_a_new_file_that_lacks_a_live_session_and_misses_one_that_is_go
     watch.wait().expect_exit(4);
     host.expect_only_looks();
 }
+
+#[test]
+fn a_store_that_is_known_by_a_link_is_known_by_its_own_name_too() {
+    let host = Host::with(&[native_row("box", "atlas").state("exited")]);
+    let real = host.home.path().join("real.db");
+    let link = host.home.path().join("link.db");
+    let store = NativeStore::create(&real);
+    store.session("s1", "atlas").status("active").insert();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let by = |path: &Path| {
+        let finished = host.sandkeeper(["status", "--json", "--db", path.to_str().unwrap()]).run();
+        container(&finished.json(), "box")["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(by(&link), "active");
+    store.execute("DELETE FROM sessions");
+    assert_eq!(by(&real), "unknown", "what was said through the link is missing");
+    assert_eq!(by(&link), "unknown");
+}
