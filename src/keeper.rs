@@ -290,6 +290,7 @@ impl Keeper {
                 host: &self.host,
                 who: &self.who,
                 grace: manner.grace.or(of_system).unwrap_or(self.policy.stop_grace),
+                grace_named: manner.grace.is_some(),
                 quarantine_for: self.policy.recovery.quarantine_for,
                 export,
                 item: &item,

@@ -4,6 +4,7 @@ mod process;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -155,6 +156,8 @@ pub struct Inspection {
     pub out_of_memory: bool,
     /// Its first process, as the engine's host counts.
     pub first_pid: Option<u32>,
+    /// How long it was made to be given when it is stopped.
+    pub stop_timeout: Option<Duration>,
     /// Whether it has a terminal, and an input on which somebody may type.
     pub terminal: bool,
     /// How the engine looks whether it is well.

@@ -5,6 +5,7 @@ mod list;
 mod top;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -90,6 +91,7 @@ struct RawConfig {
     labels: Option<Labels>,
     tty: Option<bool>,
     open_stdin: Option<bool>,
+    stop_timeout: Option<i64>,
     healthcheck: Option<RawHealthCheck>,
 }
 
@@ -135,8 +137,8 @@ pub(super) fn joins(body: &[u8], id: &ContainerId) -> Result<Option<Joins>, Engi
         host_config: Option<RawHostConfig>,
     }
     let raw: Raw = serde_json::from_slice(body).map_err(|error| unintelligible(&error, body))?;
-    let joins = raw.host_config.map(|host| host.joins()).unwrap_or_default();
-    Ok((raw.id == id.as_str()).then_some(Joins::Known(joins)))
+    let joins = raw.host_config.map_or(Joins::Failed, |host| Joins::Known(host.joins()));
+    Ok((raw.id == id.as_str()).then_some(joins))
 }
 
 /// An inspected container and the exec instances the engine knows of, running or not.
@@ -155,7 +157,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         .created
         .parse()
         .map_err(|_| EngineFault::Unintelligible(format!("`{}` is not a time of creation", raw.created)))?;
-    let joins = Joins::Known(raw.host_config.as_ref().map(RawHostConfig::joins).unwrap_or_default());
+    let joins = raw.host_config.as_ref().map_or(Joins::Failed, |host| Joins::Known(host.joins()));
     let inspection = Inspection {
         image_reference: raw.config.image.clone(),
         started_at: moment(&raw.state.started_at)?,
@@ -168,6 +170,11 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         // Both engines count from zero again when somebody starts it.
         restarts_by_itself: raw.restart_count.is_some_and(|count| count > 0),
         first_pid: raw.state.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0),
+        stop_timeout: raw
+            .config
+            .stop_timeout
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map(Duration::from_secs),
         terminal: raw.config.tty == Some(true) && raw.config.open_stdin == Some(true),
         health_check: raw.config.healthcheck.and_then(|check| HealthCheck::of(&check.test?)),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),

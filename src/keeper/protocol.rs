@@ -57,6 +57,8 @@ pub(super) struct Removal<'a> {
     pub(super) host: &'a str,
     pub(super) who: &'a str,
     pub(super) grace: Duration,
+    /// Whether the operator named it: then it holds even where the container was made with a longer one.
+    pub(super) grace_named: bool,
     pub(super) quarantine_for: Duration,
     /// Where what it has written is saved before it is removed.
     pub(super) export: Option<&'a Path>,
@@ -250,6 +252,12 @@ impl Removal<'_> {
         }
     }
 
+    /// How long it may take to stop: as long as it was made to be given, if that is longer.
+    fn grace_of(&self, container: &Container) -> Duration {
+        let own = container.inspection().and_then(|inspection| inspection.stop_timeout);
+        if self.grace_named { self.grace } else { own.unwrap_or_default().max(self.grace) }
+    }
+
     /// Step 7. Waits for the answer however long it takes within grace and margin; when none comes, the outcome is
     /// unknown and nothing more is done. Says whether the journal knows that it stopped.
     pub(super) async fn stop(
@@ -258,8 +266,13 @@ impl Removal<'_> {
         container: &Container,
     ) -> Result<Result<(), StateFault>, Ended> {
         let (id, run) = (&container.id, container.started_at());
-        self.tell(Progress::Stopping { index: self.index, grace: self.grace });
-        let mut stopped = self.control.stop(permit, self.grace).await;
+        let grace = self.grace_of(container);
+        if grace != self.grace {
+            let detail = format!("grace {}s, which it was made with", grace.as_secs());
+            self.journal.step(self.number, Step::Stopping, detail).await?;
+        }
+        self.tell(Progress::Stopping { index: self.index, grace });
+        let mut stopped = self.control.stop(permit, grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
             // Podman does not stop what is paused. Docker does, and there it never runs on.
             self.journal.step(self.number, Step::Stopping, "unpaused first").await?;
@@ -267,7 +280,7 @@ impl Removal<'_> {
             stopped = match self.control.unpause(permit).await {
                 Ok(()) => {
                     let (_, permit) = self.check(self.item.action, run).await?;
-                    self.control.stop(permit, self.grace).await
+                    self.control.stop(permit, grace).await
                 }
                 Err(fault) => Err(fault),
             };

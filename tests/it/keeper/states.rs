@@ -264,6 +264,31 @@ fn half_a_second_of_grace_is_not_rounded_down_to_a_kill() {
     assert!(stops.len() == 1 && stops[0].ends_with("/stop?t=1"), "{stops:?}");
 }
 
+#[rstest]
+#[case::its_own_when_that_is_longer(120, &[], "t=120")]
+#[case::the_usual_when_that_is_longer(1, &[], "t=10")]
+#[case::what_the_operator_names(120, &["--grace", "3s"], "t=3")]
+fn a_container_gets_the_grace_it_was_made_with(
+    #[case] own: u64,
+    #[case] named: &[&str],
+    #[case] asked: &str,
+) {
+    let row = native_row("box", "atlas").label("sandkeeper.config-hash", "0ld");
+    let kept = Kept::with(row.clone());
+    let inspection = |state: &str| {
+        let mut inspection = row.clone().state(state).inspect();
+        inspection["Config"]["StopTimeout"] = json!(own);
+        Behaviour::json(&inspection)
+    };
+    let running = || inspection("running");
+    kept.inspections(vec![running(), running(), inspection("exited"), gone()]);
+    let arguments = [&["reconcile", "--yes", "--expect-hash", "new"], named].concat();
+    kept.host.sandkeeper(arguments).run().expect_exit(0);
+    let stops: Vec<String> =
+        kept.host.engine.mutations().into_iter().filter(|line| line.contains("/stop")).collect();
+    assert!(stops.len() == 1 && stops[0].ends_with(asked), "{stops:?}");
+}
+
 #[test]
 #[ignore = "takes half a minute: run tests/run"]
 fn a_stop_whose_answer_never_comes_is_reported_and_nothing_more_is_done() {
