@@ -162,11 +162,13 @@ async fn standing(host: &str, mark: &Mark, engines: &[(String, EngineView)]) -> 
             Ok(false) | Err(_) => Standing::Holds,
         };
     }
-    let mut unasked = None;
+    let (mut unasked, mut answered) = (None, false);
     for (identity, engine) in engines {
         match is_over(mark, engine).await {
             Ok(false) => return Standing::Holds,
-            Ok(true) | Err(EngineFault::NoSocket(_)) => {}
+            Ok(true) => answered = true,
+            // One of several places at which an engine may be.
+            Err(EngineFault::NoSocket(_)) if answered || engines.len() > 1 => {}
             Err(fault) => {
                 let name = &mark.name;
                 let why =
@@ -175,7 +177,11 @@ async fn standing(host: &str, mark: &Mark, engines: &[(String, EngineView)]) -> 
             }
         }
     }
-    unasked.map_or(Standing::Over, Standing::NotKnown)
+    match unasked {
+        Some(why) => Standing::NotKnown(why),
+        None if answered => Standing::Over,
+        None => Standing::NotKnown(format!("{} is marked on {host}, and no engine answers here", mark.name)),
+    }
 }
 
 async fn is_over(mark: &Mark, engine: &EngineView) -> Result<bool, EngineFault> {

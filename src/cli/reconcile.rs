@@ -261,6 +261,13 @@ async fn wait_for_drained(
     house: &House,
 ) -> Result<Pass, Trouble> {
     let mut complaint = String::new();
+    // A number was said of those that were to go then, not of as many others.
+    let intent = &match intent {
+        Intent::Reconcile(reconcile) => {
+            Intent::Reconcile(Reconcile { override_brake: None, ..reconcile.clone() })
+        }
+        other => other.clone(),
+    };
     loop {
         let of = |ending| last.outcomes.iter().any(|outcome| outcome.ending == ending);
         let done = last.draining == 0 && !of(Ending::Drained);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::container::{Container, ContainerId, ContainerState};
+use super::container::{Container, ContainerId, ContainerState, Processes};
 use super::evidence::Evidence;
 use super::policy::Policy;
 use super::profile::SystemName;
@@ -140,6 +140,8 @@ pub enum Reason {
     RunningOrphan(ContainerState),
     /// Made or started within the grace.
     TooNew(Evidence),
+    /// It is paused, and its engine does not list what runs in it.
+    PausedUnlisted,
     /// The brake holds for its system.
     Braked(Brake),
     /// In use; it goes when all of its sessions have ended.
@@ -353,6 +355,13 @@ fn held_brakes(verdicts: &Verdicts, intent: &Intent, policy: &Policy) -> Vec<Bra
     if reconcile.override_brake == Some(leaving) { Vec::new() } else { verdicts.brakes.clone() }
 }
 
+/// Whether it is paused on an engine that does not list what is. Other removals look after they have woken it.
+fn is_unlisted(container: &Container) -> bool {
+    let listed =
+        container.inspection().is_some_and(|inspection| matches!(inspection.processes, Processes::Listed(_)));
+    container.state == ContainerState::Paused && !listed
+}
+
 fn decide(
     verdict: &Verdict,
     intent: &Intent,
@@ -381,6 +390,9 @@ fn decide(
     let auto_remove = container.inspection().is_some_and(|inspection| inspection.auto_remove);
     if matches!(intent, Intent::Stop(_)) && running && auto_remove {
         return keep(Reason::StopRemoves);
+    }
+    if matches!(intent, Intent::ForceRemove(_)) && is_unlisted(container) {
+        return keep(Reason::PausedUnlisted);
     }
     if verdict.is_in_use() {
         match (over_live_sessions(verdict, intent), too_new) {

@@ -1,15 +1,18 @@
 //! Who has a folder: every process of this machine says what is mounted for it, whatever engine started it and wherever that
 //! engine is. A process that is there and does not say may have anything.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
 use super::ground::unescaped;
+use crate::database::Identity;
 
 /// What the processes of this machine have mounted.
 #[derive(Debug)]
@@ -28,8 +31,10 @@ struct Process {
     mounts: Vec<Mount>,
     /// Whether it sees the files of this machine where we see them.
     is_at_home: bool,
-    /// Where it works, if that may be seen.
+    /// Where it works, and what it has open, if that may be seen.
     works_in: Vec<PathBuf>,
+    /// The folders around the places where it works, whatever it calls them.
+    around: HashSet<Identity>,
 }
 
 /// One line of a list of mounts.
@@ -68,9 +73,10 @@ impl Users {
                 Ok(text) => {
                     let mounts = mounts(&text);
                     let is_at_home = root_of(&mounts) == our_root.as_ref();
-                    let links = ["cwd", "root"].iter().filter_map(|link| folder.join(link).read_link().ok());
-                    let works_in = if is_at_home { links.collect() } else { Vec::new() };
-                    users.others.push(Process { name, mounts, is_at_home, works_in });
+                    let links = ["cwd", "root"].map(|link| folder.join(link));
+                    let works_in = if is_at_home { opened(&folder, &links) } else { Vec::new() };
+                    let around = if is_at_home { HashSet::new() } else { around(&links[..1]) };
+                    users.others.push(Process { name, mounts, is_at_home, works_in, around });
                 }
                 Err(error) if has_ended(&error) => {}
                 Err(error) => {
@@ -89,6 +95,7 @@ impl Users {
         let Some((home, part)) = part_of(&self.ours, &real) else {
             return Err(untold("no file system of this machine holds it"));
         };
+        let own = identity(&real);
         for process in &self.others {
             for mount in process.mounts.iter().filter(|mount| mount.device == home.device) {
                 let within = mount.part.starts_with(&part);
@@ -104,12 +111,43 @@ impl Users {
             if let Some(place) = process.works_in.iter().find(|place| place.starts_with(&real)) {
                 return Err(format!("{} works in {}", process.name, place.display()));
             }
+            if own.is_some_and(|own| process.around.contains(&own)) {
+                return Err(format!("{} works in it", process.name));
+            }
         }
         match &self.unseen {
             Some(why) => Err(untold(why)),
             None => Ok(()),
         }
     }
+}
+
+/// Where a process works, and what it has open.
+fn opened(process: &Path, links: &[PathBuf]) -> Vec<PathBuf> {
+    let open = process.join("fd").read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    links.iter().cloned().chain(open).filter_map(|link| link.read_link().ok()).collect()
+}
+
+/// More folders are not inside of each other.
+const DEEPEST: usize = 128;
+
+/// The folders around these places up to the root, told by what they are: a process elsewhere has other names for them.
+fn around(places: &[PathBuf]) -> HashSet<Identity> {
+    let mut found = HashSet::new();
+    for place in places {
+        let mut place = place.clone();
+        for _ in 0..DEEPEST {
+            match identity(&place) {
+                Some(folder) if found.insert(folder) => place.push(".."),
+                _ => break,
+            }
+        }
+    }
+    found
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|folder| (folder.dev(), folder.ino()))
 }
 
 /// What a mount shows, in our own terms.
@@ -241,5 +279,12 @@ mod tests {
         child.wait().unwrap();
         assert!(refused.unwrap_err().contains("works in"));
         assert_eq!(Users::look().unwrap().have_left(folder.path()), Ok(()));
+        // Another process's: our own are not asked.
+        let open = fs::File::create(folder.path().join("notes")).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("1000").stdin(open).spawn().unwrap();
+        let refused = Users::look().unwrap().have_left(folder.path());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(refused.unwrap_err().contains("notes"));
     }
 }

@@ -371,8 +371,8 @@ fn around(planned: &Surroundings, facts: &[Vec<StoreFacts>], policy: &Policy) ->
     planned.with_systems(systems, policy, Timestamp::now())
 }
 
-/// The snapshot with only those in quarantine that bear the name they were put aside with: a line that is left over from an
-/// attempt which came to nothing says nothing about a container that has its own name.
+/// The snapshot with only those in quarantine that do not bear their own name: a line that is left over from an attempt which
+/// came to nothing says nothing about a container that has it.
 fn only_put_aside(mut base: Snapshot) -> Snapshot {
     if base.recalled.quarantined.is_empty() {
         return base;
@@ -386,6 +386,6 @@ fn only_put_aside(mut base: Snapshot) -> Snapshot {
             Row::Unreadable(_) => None,
         })
         .collect();
-    base.recalled.quarantined.retain(|id, aside| names.get(id) == Some(&aside.named.as_str()));
+    base.recalled.quarantined.retain(|id, aside| names.get(id) != Some(&aside.name.as_str()));
     base
 }

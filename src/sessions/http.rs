@@ -45,7 +45,7 @@ pub(super) struct HttpReader {
 #[derive(Debug, Default)]
 struct Round {
     all: Vec<Session>,
-    live: Vec<String>,
+    live: BTreeSet<String>,
     /// Which session stood in which list.
     listed: BTreeSet<(usize, String)>,
 }
@@ -107,7 +107,7 @@ impl HttpReader {
             let mut agreed = false;
             for _ in 1..ROUNDS {
                 let next = self.round(&client, &place).await?;
-                agreed = next.listed == round.listed;
+                agreed = next.listed == round.listed && next.live == round.live;
                 round = next;
                 if agreed {
                     break;

@@ -134,9 +134,10 @@ impl Preview {
         policy: &Policy,
         now: Timestamp,
     ) {
-        let (scroll, readable_from) = (self.scroll, self.readable_from);
+        let readable_from = self.readable_from;
         let (weighed, asked) = (std::mem::take(&mut self.weighed), std::mem::take(&mut self.asked));
-        *self = Self { scroll, readable_from, weighed, asked, ..Self::new(intent, observation, policy, now) };
+        // Seen from its top: a plan must not be confirmed while what it changes is out of sight.
+        *self = Self { readable_from, weighed, asked, ..Self::new(intent, observation, policy, now) };
     }
 
     /// The plan, for showing.

@@ -36,13 +36,13 @@ pub(super) fn with_old_names(snapshot: &Snapshot) -> Option<Snapshot> {
     Some(Snapshot { engine, recalled, ..snapshot.clone() })
 }
 
-/// The container under its old name, if it still has the one it was put aside with.
+/// The container under its old name, unless it bears that: then it was not put aside after all, or somebody took it back.
 pub(super) fn with_old_name<'a>(
     container: &Arc<Container>,
     quarantined: &'a HashMap<ContainerId, Quarantine>,
 ) -> (Arc<Container>, Option<&'a Quarantine>) {
     match quarantined.get(&container.id) {
-        Some(aside) if container.name == aside.named => {
+        Some(aside) if container.name != aside.name => {
             (Arc::new(Container { name: aside.name.clone(), ..(**container).clone() }), Some(aside))
         }
         _ => (Arc::clone(container), None),

@@ -100,9 +100,15 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
                 let fill = |template| fill_from_session(template, session, &store.captures);
                 let Some(key) = fill(&link.session) else { continue };
                 if let Some(named) = link.unless.as_ref().and_then(fill) {
-                    let may_be_live = matches!(liveness, Liveness::Live { .. } | Liveness::Unclear(_));
+                    let is_recent =
+                        |at| clock.quiet_since(at).is_none_or(|quiet| quiet < policy.open_lifetime);
+                    let may_need_it = match liveness {
+                        Liveness::Live { .. } | Liveness::Unclear(_) => true,
+                        Liveness::Ended => false,
+                        Liveness::Quiet => session.newest_moment().is_none_or(is_recent),
+                    };
                     let is_there = present.is_some_and(|present| present.contains(named.as_ref()));
-                    if let (true, false, Some(group)) = (may_be_live, is_there, groups.get(&key)) {
+                    if let (true, false, Some(group)) = (may_need_it, is_there, groups.get(&key)) {
                         let first = sought.entry(*group).or_insert(&session.id);
                         *first = session.id.as_str().min(first);
                     }

@@ -31,8 +31,12 @@ impl fmt::Display for Reason {
             }
             Self::Sought(session) => write!(
                 f,
-                "session {session} of its workspace may be live and misses its container, which may be this one \
+                "session {session} of its workspace has not ended and misses its container, which may be this one \
                  under another name"
+            ),
+            Self::PausedUnlisted => f.write_str(
+                "it is paused, and its engine does not list what runs in a paused container; \
+                 `rm` without --force looks before it removes it, or unpause it first",
             ),
             Self::AutoRemove => f.write_str(
                 "it was made with --rm: a stop would remove it at once, with no way back; \

@@ -7,6 +7,7 @@ use sandkeeper::domain::Status;
 use sandkeeper::domain::container::UnreadableRow;
 use sandkeeper::domain::plan::{Action, Intent, Reconcile};
 use sandkeeper::domain::profile::LostRule;
+use sandkeeper::domain::session::Moment;
 
 #[test]
 fn an_open_session_whose_container_is_gone_is_lost() {
@@ -52,7 +53,9 @@ fn a_session_found_through_another_link_is_not_lost() {
 #[rstest]
 #[case::while_it_is_live(session("s1").live(), Action::Keep)]
 #[case::while_nobody_can_tell(session("s1").declared(None), Action::Keep)]
-#[case::not_when_it_is_quiet(session("s1"), Action::StopAndRemove)]
+#[case::while_it_is_open(session("s1").active_ago("23h"), Action::Keep)]
+#[case::not_when_it_was_forgotten(session("s1").started(Moment::At(ago("30h"))).active_ago("25h"), Action::StopAndRemove)]
+#[case::not_when_it_has_ended(session("s1").ended_ago("1h"), Action::StopAndRemove)]
 fn a_session_whose_container_is_gone_keeps_bulk_from_the_others_of_its_workspace(
     #[case] row: crate::facts::SessionRow,
     #[case] action: Action,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::facts::profiles::storeless;
 use crate::facts::{FIRST, Facts, NOW, Sandbox, ago, ahead, bare, id_of, process, sandbox, session, span};
 use rstest::rstest;
+use sandkeeper::domain::container::Processes;
 use sandkeeper::domain::plan::{Action, Item, PLAN_VALIDITY, Reason, Reconcile, Targets};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::{Intent, Status, SystemName, WorkspaceRef};
@@ -96,6 +97,19 @@ fn a_draining_container_in_which_somebody_works_says_that_the_work_has_to_end() 
         Action::Keep,
         "goes when nothing is at work in it: make runs in it",
     );
+}
+
+#[test]
+fn nothing_is_removed_by_force_while_it_is_paused_and_cannot_be_listed() {
+    let paused = sandbox("box").state("paused").processes(Processes::NotAsked);
+    let facts = Facts::native().container(paused).session(session("s1").uses("box").ended_ago("1h"));
+    let forced = Targets { even_if_live: Some(0), ..targets(&["box"]) };
+    for intent in [Intent::ForceRemove(targets(&["box"])), Intent::ForceRemove(forced)] {
+        let item = facts.planned(&intent, "box");
+        assert_decided(&item, item.status, Action::Keep, "`rm` without --force looks before it removes it");
+    }
+    let item = facts.planned(&Intent::Remove(targets(&["box"])), "box");
+    assert_decided(&item, item.status, Action::StopAndRemove, "asked for");
 }
 
 #[test]
