@@ -118,19 +118,20 @@ impl Arena {
     pub(crate) fn running_with(&self, name: &str, script: &str, wishes: &Value) -> String {
         let id = self.create_with(name, script, wishes);
         self.expect(204, &id, "start");
-        if script.starts_with("trap") {
-            self.wait_for_child(&id);
-        }
+        self.wait_for_script(&id, if script.starts_with("trap") { 2 } else { 1 });
         id
     }
 
-    /// A shell sets its traps before it runs its first command.
-    fn wait_for_child(&self, id: &str) {
-        wait_until("the script has set its traps", || {
-            let top = self.get(&format!("/containers/{id}/top"));
+    /// A real engine answers a start while the runtime's own process, which heeds other signals, is still there. And a shell
+    /// sets its traps before it runs its first command.
+    fn wait_for_script(&self, id: &str, at_least: usize) {
+        wait_until("the script runs and has set its traps", || {
+            let top = self.get(&format!("/containers/{id}/top")).json();
+            let processes = top["Processes"].as_array().map_or(&[][..], Vec::as_slice);
+            let is_runtime = |process: &Value| process.to_string().to_lowercase().contains("init");
             // The simulated shell is always ready.
             matches!(self.engine, Engine::Simulated { .. })
-                || top.json()["Processes"].as_array().is_some_and(|processes| processes.len() > 1)
+                || (processes.len() >= at_least && !processes.iter().any(is_runtime))
         });
     }
 
