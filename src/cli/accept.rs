@@ -58,7 +58,10 @@ pub(super) async fn run(arguments: &AcceptArguments, house: &House) -> Result<Ou
     let forgotten = store.memory.vanished().count();
     let sessions = store.sessions.value.len() - forgotten;
     let key = StoreKey::new(&snapshot.host.identity, &system, &store.path);
-    let seen_at = store.sessions.at.unwrap_or_else(Timestamp::now);
+    // What this look has found missing, it found after it had read the store.
+    let found =
+        store.memory.claims.values().filter_map(|claim| claim.vanished).map(|vanished| vanished.found_at);
+    let seen_at = found.chain(store.sessions.at).max().unwrap_or_else(Timestamp::now);
     write_down(house, &key, seen_at, (sessions, forgotten)).map_err(KeeperFault::from)?;
     if arguments.json {
         write_json(&Answer { system: &system, store: &store.path, sessions, forgotten }, true);
@@ -69,10 +72,10 @@ pub(super) async fn run(arguments: &AcceptArguments, house: &House) -> Result<Ou
             format!("; {forgotten} that it no longer has count as ended")
         };
         let line = format!(
-            "{} is accepted as the session store of {system}, with {sessions} sessions{lost}\n",
+            "{} is accepted as the session store of {system}, with {sessions} sessions{lost}",
             store.path
         );
-        write(&clean(&line));
+        write(&format!("{}\n", clean(&line)));
     }
     Ok(Outcome::Done)
 }

@@ -164,7 +164,7 @@ fn check_store(name: &str, store: &StoreFacts) -> Check {
         return Check::failed(name, &format!("{place}: {fault}"));
     }
     let variant = store.variant.as_deref().unwrap_or("none");
-    let count = store.sessions.value.len();
+    let count = store.read_count();
     let sessions = plural(count, "session");
     Check::new(name, Health::Ok, format!("{place}: {count} {sessions}, read as `{variant}`"))
 }

@@ -11,7 +11,7 @@ use super::act::{Pass, Site, Wish};
 use super::output::{complain, in_lines, write, write_json};
 use super::targets::{TargetFault, refuse_several};
 use super::{House, Outcome, Trouble};
-use crate::domain::plan::{Action, Intent, Reconcile};
+use crate::domain::plan::{Action, Intent, Item, Reason, Reconcile};
 use crate::domain::span::parse_span;
 use crate::domain::verdict::Brake;
 use crate::domain::{Status, SystemName, Verdicts, WorkspaceRef, plan};
@@ -279,20 +279,27 @@ async fn wait_for_drained(
             last.interrupted = true;
             return Ok(last);
         }
+        let mut complain_once = |why: &dyn std::fmt::Display| {
+            let sentence = format!("still waiting: {why}");
+            if sentence != complaint {
+                complain(&sentence);
+                complaint = sentence;
+            }
+        };
         let (snapshot, verdicts) = match site.look_again().await {
             Ok(seen) => seen,
             Err(trouble) => {
-                let sentence = format!("still waiting: {trouble}");
-                if sentence != complaint {
-                    complain(&sentence);
-                    complaint = sentence;
-                }
+                complain_once(&trouble);
                 continue;
             }
         };
         let planned = plan(&verdicts, intent, &house.settings.policy, Timestamp::now());
         last.draining = planned.items().iter().filter(|item| item.status == Status::Draining).count();
         if last.draining > 0 && planned.changes() == 0 {
+            let braked = |item: &&Item| matches!(item.reason, Reason::Braked(_));
+            if let Some(item) = planned.items().iter().find(braked) {
+                complain_once(&item.reason);
+            }
             continue;
         }
         let mut pass = site.pass(&snapshot, &verdicts, intent).await?;

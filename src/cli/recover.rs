@@ -194,6 +194,7 @@ pub(super) async fn heal(arguments: &HealArguments, house: &House) -> Result<Out
         refuse_without_memory(snapshot)?;
     }
     let mut complaint = String::new();
+    let mut failures = None;
     loop {
         let mut waits = false;
         if let Some((snapshot, verdicts)) = seen.take() {
@@ -211,12 +212,17 @@ pub(super) async fn heal(arguments: &HealArguments, house: &House) -> Result<Out
                     return Ok(outcome_of(&pass));
                 }
                 waits |= failed;
+                failures = (failed && !arguments.watch).then_some(pass);
             }
         }
         site.leave();
         let pause = if waits { HEAL_PACE } else { house.settings.cadence.without_events };
         if !site.pause(pause).await? {
-            return Ok(Outcome::Done);
+            // Interrupted before the next try.
+            return Ok(failures.map_or(Outcome::Done, |pass| {
+                tell(&pass, arguments.dry_run, arguments.json, &[]);
+                outcome_of(&pass)
+            }));
         }
         match site.look_again().await {
             Ok(looked) => seen = Some(looked),

@@ -108,14 +108,9 @@ impl Report {
             vec![source("engine", None, snapshot.host.endpoint.clone(), &snapshot.engine, policy, now)];
         for system in &snapshot.systems {
             evidence.extend(system.stores.iter().map(|store| {
-                source(
-                    "sessions",
-                    Some(&system.profile.name),
-                    store.path.clone(),
-                    &store.sessions,
-                    policy,
-                    now,
-                )
+                let name = Some(&system.profile.name);
+                let read = source("sessions", name, store.path.clone(), &store.sessions, policy, now);
+                EvidenceReport { count: read.count.map(|_| store.read_count()), ..read }
             }));
         }
         evidence.extend(snapshot.marks_fault.as_ref().map(|fault| EvidenceReport {

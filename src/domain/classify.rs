@@ -21,7 +21,7 @@ mod remember;
 mod stores;
 
 use std::borrow::{Borrow, Cow};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +97,8 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
     let attributed = sorted(snapshot);
     let mut verdicts = Verdicts { containers: attributed.undecided, ..Verdicts::default() };
     verdicts.containers.reserve_exact(attributed.candidates.iter().map(Vec::len).sum());
+    let removed = snapshot.recalled.gone.iter().filter(|gone| gone.removed.is_some());
+    let removed: HashSet<&str> = removed.map(|gone| gone.container.name.as_str()).collect();
     let systems = snapshot.systems.iter().zip(attributed.candidates).enumerate();
     for (place, (system, mut candidates)) in systems {
         let fleet = match known.and_then(|known| known.get(place)) {
@@ -106,7 +108,7 @@ fn judge_all<Name: Borrow<str> + Eq + Hash>(
             }
             None => Fleet::of(snapshot, system, &mut candidates, policy, now),
         };
-        let mut joined = join(system, &candidates, present, policy, clock);
+        let mut joined = join(system, &candidates, present, &removed, policy, clock);
         let judge = Judge {
             policy,
             clock,
@@ -195,6 +197,7 @@ impl Judge<'_> {
         if let (Status::Draining, true, Some(waits_for)) = (status, life.is_empty(), &waits_for) {
             evidence.insert(1, waits_for.clone());
         }
+        let work_doubt = self.work_doubt(container).map(Box::new);
         let mut verdict = Verdict {
             subject: Subject::Container(Arc::clone(container)),
             system: Some(self.system.profile.name.clone()),
@@ -205,6 +208,7 @@ impl Judge<'_> {
             sought_by,
             quiet_since: newest_sign_of_use(container, &claimed),
             life,
+            work_doubt,
             waits_for: waits_for.map(Box::new),
             too_new: self.policy.too_new(container, self.clock).map(Box::new),
             claims: claimed.claims,
@@ -331,13 +335,18 @@ impl Judge<'_> {
             None if claimed.claims.total == 0 => self.unclaimed(candidate),
             None => self.claimed_but_quiet(candidate, claimed),
         };
-        if matches!(status, Status::Draining | Status::Stale | Status::Orphaned) {
-            let doubt = processes::doubt(&self.system.profile, container);
-            if let Some(doubt) = doubt.or_else(|| namespaces::doubt(container, self.neighbours)) {
-                return unknown(doubt);
-            }
+        if matches!(status, Status::Draining | Status::Stale | Status::Orphaned)
+            && let Some(doubt) = self.work_doubt(container)
+        {
+            return unknown(doubt);
         }
         (status, evidence)
+    }
+
+    /// Why it cannot be told whether somebody is at work in it.
+    fn work_doubt(&self, container: &Container) -> Option<Evidence> {
+        let doubt = processes::doubt(&self.system.profile, container);
+        doubt.or_else(|| namespaces::doubt(container, self.neighbours))
     }
 
     /// Why the stores that could claim it cannot say that nobody needs it.

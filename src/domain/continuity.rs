@@ -22,7 +22,8 @@ pub struct StoreMemory {
     pub trust: Trust,
     /// The installations of whose containers it has claimed one by its id, or by a session that the container names.
     pub instances: BTreeSet<String>,
-    /// The open sessions that claim a container that is here, by id.
+    /// The open sessions that claim a container that is here, by id; see [`RememberedClaim::key_beside`] for those whose id another
+    /// session has taken.
     pub claims: BTreeMap<String, RememberedClaim>,
 }
 
@@ -55,7 +56,7 @@ pub struct RememberedClaim {
 impl RememberedClaim {
     /// Whether a session with the same id is the same one. Many stores count from one: another store's first session began at
     /// another time, and is somewhere else.
-    fn is_of(&self, session: &Session) -> bool {
+    pub fn is_of(&self, session: &Session) -> bool {
         let began = |session: &Session| session.started_at.known().map(Timestamp::as_microsecond);
         let place = |session: &Session| (session.workspace.clone(), session.container.clone());
         match (began(&self.session), began(session)) {
@@ -63,7 +64,16 @@ impl RememberedClaim {
             _ => true,
         }
     }
+
+    /// What it is kept by once another session has its id.
+    pub fn key_beside(&self) -> String {
+        let began = self.session.started_at.known().map_or(0, Timestamp::as_microsecond);
+        format!("{}{BESIDE}{began}", self.session.id)
+    }
 }
+
+/// Stands between the id of a session and what tells it from another with that id.
+pub const BESIDE: char = '\u{1f}';
 
 /// A session that its store no longer has, though it never said that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,14 +146,17 @@ impl StoreMemory {
         if memory.claims.is_empty() {
             return memory;
         }
-        let mut present: HashMap<&str, Vec<&Arc<Session>>> = HashMap::new();
-        for session in sessions.iter().filter(|session| memory.claims.contains_key(session.id.as_str())) {
-            present.entry(session.id.as_str()).or_default().push(session);
+        let mut present: HashMap<&str, Vec<&Arc<Session>>> =
+            self.claims.values().map(|claim| (claim.session.id.as_str(), Vec::new())).collect();
+        for session in sessions {
+            if let Some(of_that_id) = present.get_mut(session.id.as_str()) {
+                of_that_id.push(session);
+            }
         }
         let mut missing = Vec::new();
         let mut open = 0;
         memory.claims.retain(|id, claim| {
-            let same_id = present.get(id.as_str()).into_iter().flatten();
+            let same_id = present.get(claim.session.id.as_str()).into_iter().flatten();
             let session = same_id.copied().find(|session| claim.is_of(session));
             let ended = session
                 .is_some_and(|session| matches!(session.liveness(habits.live, clock), Liveness::Ended));
@@ -177,6 +190,17 @@ impl StoreMemory {
             if !before.claims.contains_key(id) {
                 self.claims.entry(id.clone()).or_insert_with(|| claim.clone());
             }
+        }
+    }
+
+    /// Remembers that an open session claims a container. Another one that had its id and has vanished is not forgotten for that.
+    pub fn add(&mut self, session: &Arc<Session>, live: bool) {
+        let claim = RememberedClaim { session: Arc::clone(session), live, vanished: None };
+        if let Some(before) = self.claims.insert(session.id.clone(), claim)
+            && before.vanished.is_some()
+            && !before.is_of(session)
+        {
+            self.claims.insert(before.key_beside(), before);
         }
     }
 

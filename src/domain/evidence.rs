@@ -360,6 +360,7 @@ impl Evidence {
                 | Self::ActivityUnreadable { .. }
                 | Self::ProfileBroken(_)
                 | Self::QuarantineUnrecorded
+                | Self::ClockStepped(_)
         )
     }
 }

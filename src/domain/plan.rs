@@ -142,6 +142,10 @@ pub enum Reason {
     TooNew(Evidence),
     /// It is paused, and its engine does not list what runs in it.
     PausedUnlisted,
+    /// It cannot be told whether somebody is at work in it, and it runs.
+    MayBeAtWork(Evidence),
+    /// Something else than sessions lives in it, which no number of sessions covers.
+    NotCounted(Evidence),
     /// The brake holds for its system.
     Braked(Brake),
     /// In use; it goes when all of its sessions have ended.
@@ -408,7 +412,10 @@ fn decide(
             _ => deciding(),
         });
     }
-    if let (Some(session), false) = (&verdict.sought_by, matches!(intent, Intent::ForceRemove(_))) {
+    if let (Some(doubt), true, true) = (verdict.work_doubt.as_deref(), running, ends_what_is_named(intent)) {
+        return keep(Reason::MayBeAtWork(doubt.clone()));
+    }
+    if let Some(session) = &verdict.sought_by {
         return keep(Reason::Sought(session.clone()));
     }
     if let Some(too_new) = too_new {
@@ -460,6 +467,11 @@ fn decide(
     }
 }
 
+/// Whether it ends what runs in the containers that the operator named. What goes without being named is `unknown` in doubt.
+fn ends_what_is_named(intent: &Intent) -> bool {
+    matches!(intent, Intent::Stop(_) | Intent::Remove(_) | Intent::ForceRemove(_) | Intent::Quarantine(_))
+}
+
 fn brake_on(verdict: &Verdict, brakes: &[Brake]) -> Option<Brake> {
     brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)).cloned()
 }
@@ -479,6 +491,14 @@ fn over_live_sessions(verdict: &Verdict, intent: &Intent) -> Option<(Action, Rea
     let commands = Commands::of(verdict);
     if commands.count > 0 {
         return Some((Action::Keep, Reason::CommandsRun { sessions: count, commands }));
+    }
+    let is_session =
+        |reason: &&Evidence| matches!(reason, Evidence::LiveSession { .. } | Evidence::MoreLiveSessions(_));
+    if let Some(other) = verdict.life.iter().find(|reason| !is_session(reason)) {
+        return Some((Action::Keep, Reason::NotCounted(other.clone())));
+    }
+    if let Some(doubt) = verdict.work_doubt.as_deref() {
+        return Some((Action::Keep, Reason::MayBeAtWork(doubt.clone())));
     }
     if targets.even_if_live == Some(count) && count <= Claims::LISTED {
         return Some((action, Reason::AskedOverLiveSessions(count)));

@@ -320,6 +320,11 @@ pub struct StoreFacts {
 }
 
 impl StoreFacts {
+    /// How many sessions it has itself, without those that it has no longer.
+    pub fn read_count(&self) -> usize {
+        self.sessions.value.iter().filter(|session| !session.vanished).count()
+    }
+
     /// Adds the sessions that it no longer has, and never said to have ended.
     pub fn add_vanished(&mut self) {
         let mut vanished = self.memory.vanished().peekable();

@@ -154,6 +154,8 @@ pub struct Verdict {
     /// Everything that lives in it: sessions, commands, processes, and whoever shares it or watches over it. This is the one
     /// place where that is decided.
     pub life: Vec<Evidence>,
+    /// Why it cannot be told whether somebody is at work in it, if it cannot. Nothing that runs is ended then, whatever was asked.
+    pub work_doubt: Option<Box<Evidence>>,
     /// What a container that is to go waits for, though nothing lives in it.
     pub waits_for: Option<Box<Evidence>>,
     /// Why it is too new to be judged by the silence about it, if it is.

@@ -158,6 +158,16 @@ impl EngineControl {
         Ok(())
     }
 
+    /// Pauses a container again that was only to be looked into.
+    pub async fn pause(&self, permit: Permit) -> Result<(), EngineFault> {
+        let id = permit.redeem()?;
+        let pause = self.docker.pause_container(id.as_str());
+        tokio::time::timeout(self.timeout, pause)
+            .await
+            .map_err(|_| EngineFault::TimedOut(self.timeout))??;
+        Ok(())
+    }
+
     /// Removes a container in which nothing runs. Without force this is a compare-and-swap: if somebody started it
     /// meanwhile, the engine refuses.
     pub async fn remove(&self, permit: Permit) -> Result<RemoveOutcome, EngineFault> {
@@ -207,6 +217,7 @@ mod tests {
             control.start(old()).await,
             control.rename(old(), "other").await,
             control.unpause(old()).await,
+            control.pause(old()).await,
             control.remove(old()).await.map(|_| ()),
             control.force_remove(old()).await.map(|_| ()),
         ];

@@ -173,8 +173,8 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
         stop_timeout: raw
             .config
             .stop_timeout
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .map(Duration::from_secs),
+            // For ever.
+            .map(|seconds| u64::try_from(seconds).map_or(Duration::MAX, Duration::from_secs)),
         terminal: raw.config.tty == Some(true) && raw.config.open_stdin == Some(true),
         health_check: raw.config.healthcheck.and_then(|check| HealthCheck::of(&check.test?)),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),

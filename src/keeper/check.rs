@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::domain::container::{Container, ContainerState, Row};
 use crate::domain::evidence::Evidence;
-use crate::domain::plan::{Action, Intent, Item, plan};
+use crate::domain::plan::{Action, Intent, Item, Reason, plan};
 use crate::domain::snapshot::{DrainMark, Neighbours, PathFact, Snapshot, StoreFacts, SystemFacts};
 use crate::domain::span::Precise;
 use crate::domain::verdict::Brake;
@@ -284,6 +284,8 @@ impl Checker {
         }
         if verdict.is_in_use() {
             Finding::InUse(reason)
+        } else if let Reason::MayBeAtWork(doubt) = &again.reason {
+            if doubt.is_unavailability() { Finding::Doubt(reason) } else { Finding::Changed(reason) }
         } else if verdict.status == Status::Unknown {
             let unavailable = verdict.evidence.iter().any(Evidence::is_unavailability);
             if unavailable { Finding::Doubt(reason) } else { Finding::Changed(reason) }

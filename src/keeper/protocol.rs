@@ -17,6 +17,7 @@ use crate::domain::container::{Container, ContainerState};
 use crate::domain::plan::{Action, Item};
 use crate::domain::recovery::quarantine_name;
 use crate::domain::snapshot::DrainMark;
+use crate::domain::span::Precise;
 use crate::engine::{EngineControl, EngineFault, EngineView, Permit, RemoveOutcome, StopOutcome};
 use crate::recovery::export;
 use crate::state::{Mark, StateFault, Step};
@@ -74,6 +75,8 @@ pub(super) struct Removal<'a> {
 
 /// How long a container may be between two states (being removed, not quite stopped) before that is its state.
 const SETTLING: Duration = Duration::from_secs(10);
+/// The longest that a container is given to stop because it was made so.
+const LONGEST_GRACE: Duration = Duration::from_mins(10);
 /// How often it is looked at meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -252,10 +255,21 @@ impl Removal<'_> {
         }
     }
 
-    /// How long it may take to stop: as long as it was made to be given, if that is longer.
-    fn grace_of(&self, container: &Container) -> Duration {
+    /// How long it may take to stop: as long as it was made to be given, if that is longer. Nobody waits for hours unasked, and
+    /// nobody ends it earlier unasked either.
+    fn grace_of(&self, container: &Container) -> Result<Duration, Ended> {
         let own = container.inspection().and_then(|inspection| inspection.stop_timeout);
-        if self.grace_named { self.grace } else { own.unwrap_or_default().max(self.grace) }
+        match own.filter(|_| !self.grace_named) {
+            Some(own) if own > LONGEST_GRACE => {
+                let own = if own == Duration::MAX { "any time".to_owned() } else { Precise(own).to_string() };
+                let reason = format!(
+                    "it was made to be given {own} to stop, and {} is waited for at most; say how long with --grace",
+                    Precise(LONGEST_GRACE)
+                );
+                Err(Ended::new(Ending::Skipped, reason))
+            }
+            own => Ok(own.unwrap_or_default().max(self.grace)),
+        }
     }
 
     /// Step 7. Waits for the answer however long it takes within grace and margin; when none comes, the outcome is
@@ -266,11 +280,7 @@ impl Removal<'_> {
         container: &Container,
     ) -> Result<Result<(), StateFault>, Ended> {
         let (id, run) = (&container.id, container.started_at());
-        let grace = self.grace_of(container);
-        if grace != self.grace {
-            let detail = format!("grace {}s, which it was made with", grace.as_secs());
-            self.journal.step(self.number, Step::Stopping, detail).await?;
-        }
+        let grace = self.grace_of(container)?;
         self.tell(Progress::Stopping { index: self.index, grace });
         let mut stopped = self.control.stop(permit, grace).await;
         if container.state == ContainerState::Paused && matches!(stopped, Err(EngineFault::Status { .. })) {
@@ -278,16 +288,19 @@ impl Removal<'_> {
             self.journal.step(self.number, Step::Stopping, "unpaused first").await?;
             let (_, permit) = self.check(self.item.action, run).await?;
             stopped = match self.control.unpause(permit).await {
-                Ok(()) => {
-                    let (_, permit) = self.check(self.item.action, run).await?;
-                    self.control.stop(permit, grace).await
-                }
+                Ok(()) => match self.check(self.item.action, run).await {
+                    Ok((_, permit)) => self.control.stop(permit, grace).await,
+                    Err(ended) => return Err(self.paused_again(id, ended).await),
+                },
                 Err(fault) => Err(fault),
             };
         }
         match stopped {
             Ok(StopOutcome::Stopped | StopOutcome::AlreadyStopped) => {
-                Ok(self.journal.step(self.number, Step::Stopped, "").await)
+                // Not before: nothing but the request comes between check and act.
+                let given =
+                    if grace == self.grace { String::new() } else { format!("it had {}", Precise(grace)) };
+                Ok(self.journal.step(self.number, Step::Stopped, given).await)
             }
             Ok(StopOutcome::Gone) => Err(Ended::new(Ending::AlreadyGone, "somebody else removed it")),
             Err(fault @ EngineFault::Outdated(_)) => {
@@ -302,6 +315,15 @@ impl Removal<'_> {
                 Err(Ended::new(Ending::Failed, format!("the stop failed: {fault}; {now}")))
             }
         }
+    }
+
+    /// Leaves a container that stays as it was found.
+    async fn paused_again(&self, id: &ContainerId, ended: Ended) -> Ended {
+        let Err(fault) = self.control.pause(Permit::after_look(id, Instant::now())).await else {
+            return ended;
+        };
+        let reason = format!("{}; it was paused, and runs now: {fault}", ended.reason);
+        Ended { reason, ..ended }
     }
 
     /// Step 8. Whoever came while it stopped gets it back. Where nobody did, the next step may be taken.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::specs::moment;
 use super::{State, StateFault};
-use crate::domain::continuity::{RememberedClaim, StoreMemory, Trust, Vanished};
+use crate::domain::continuity::{BESIDE, RememberedClaim, StoreMemory, Trust, Vanished};
 use crate::domain::session::{Moment, Session};
 
 pub(super) const TABLES: &str = "
@@ -82,11 +82,16 @@ impl State {
         before: &StoreMemory,
         now: &StoreMemory,
     ) -> Result<(), StateFault> {
-        for key in [Some(key.clone()), key.behind_links()].into_iter().flatten() {
-            let written = write(&mut self.connection, &key, before, now);
-            written.map_err(|error| self.fault(&error))?;
-        }
-        Ok(())
+        let mut write_all = || -> rusqlite::Result<()> {
+            write(&mut self.connection, key, before, now)?;
+            let Some(behind) = key.behind_links() else { return Ok(()) };
+            // What is not known there yet is written in full.
+            let known = read(&self.connection, &behind)?.is_some();
+            let before = if known { before } else { &StoreMemory::default() };
+            write(&mut self.connection, &behind, before, now)
+        };
+        let written = write_all();
+        written.map_err(|error| self.fault(&error))
     }
 
     /// The operator says that a store is the right one, as it was seen at that time. Says whether anything was remembered of it.
@@ -148,25 +153,26 @@ fn read(connection: &Connection, key: &StoreKey) -> rusqlite::Result<Option<Kept
     )?;
     let claims = statement.query_map(params![key.host, key.system, key.path], claim)?;
     for claim in claims {
-        let claim = claim?;
-        store.memory.claims.insert(claim.session.id.clone(), claim);
+        let (key, claim) = claim?;
+        store.memory.claims.insert(key, claim);
     }
     Ok(Some(store))
 }
 
-fn claim(row: &Row<'_>) -> rusqlite::Result<RememberedClaim> {
+fn claim(row: &Row<'_>) -> rusqlite::Result<(String, RememberedClaim)> {
     let vanished = match (when(row, 5)?, when(row, 6)?) {
         (Some(last_seen), Some(found_at)) => Some(Vanished { last_seen, found_at, casts_doubt: row.get(7)? }),
         _ => None,
     };
+    let key: String = row.get(0)?;
     let session = Session {
-        id: row.get(0)?,
+        id: key.split(BESIDE).next().unwrap_or_default().to_owned(),
         workspace: row.get(1)?,
         container: row.get(2)?,
         started_at: when(row, 3)?.map_or(Moment::Absent, Moment::At),
         ..Session::default()
     };
-    Ok(RememberedClaim { session: Arc::new(session), live: row.get(4)?, vanished })
+    Ok((key, RememberedClaim { session: Arc::new(session), live: row.get(4)?, vanished }))
 }
 
 fn when(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {

@@ -200,6 +200,7 @@ fn unjudged(subject: Subject, system: Option<SystemName>, why: Evidence) -> Verd
         claims: Arc::default(),
         sought_by: None,
         life: Vec::new(),
+        work_doubt: None,
         waits_for: None,
         too_new: None,
         quiet_since: None,

@@ -70,11 +70,12 @@ pub(super) fn session_key(session: &Arc<Session>) -> usize {
 }
 
 /// Joins the sessions of all usable stores with the candidates. `present` holds every name and id on the engine, if
-/// they are known.
+/// they are known; `removed` those that are known to have been removed.
 pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
     system: &SystemFacts,
     candidates: &[Candidate<'_>],
     present: Option<&QuickSet<Name>>,
+    removed: &HashSet<&str>,
     policy: &Policy,
     clock: Clock<'_>,
 ) -> Joined {
@@ -105,6 +106,8 @@ pub(super) fn join<Name: Borrow<str> + Eq + Hash>(
                     let may_need_it = match liveness {
                         Liveness::Live { .. } | Liveness::Unclear(_) => true,
                         Liveness::Ended => false,
+                        // What was removed is not here under another name.
+                        Liveness::Quiet if removed.contains(named.as_ref()) => false,
                         Liveness::Quiet => session.newest_moment().is_none_or(is_recent),
                     };
                     let is_there = present.is_some_and(|present| present.contains(named.as_ref()));

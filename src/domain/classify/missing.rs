@@ -48,7 +48,8 @@ pub(super) fn find(
     let mut told = HashSet::new();
     let ghosts: Vec<Candidate<'_>> = remembered.iter().filter_map(|gone| ghost(system, gone)).collect();
     let ghosts = of_our_installation(system, ghosts, ours);
-    let of_ghosts = join::<String>(system, &ghosts, None::<&QuickSet<String>>, policy, clock);
+    let of_ghosts =
+        join::<String>(system, &ghosts, None::<&QuickSet<String>>, &HashSet::new(), policy, clock);
     let mut all = Vec::with_capacity(remembered.len());
     for gone in remembered {
         let claimed = ghosts.iter().position(|ghost| ghost.container.id == gone.container.id);

@@ -73,7 +73,8 @@ fn new_memories(
             let is_doubt = |claim: &RememberedClaim| {
                 claim.vanished.is_some_and(|vanished| {
                     let passed = clock.quiet_since(vanished.found_at).unwrap_or_default();
-                    vanished.casts_doubt && vanished.found_at < clock.now && passed < policy.open_lifetime
+                    let longest = policy.open_lifetime.max(store.lifetime.unwrap_or(policy.default_lifetime));
+                    vanished.casts_doubt && vanished.found_at < clock.now && passed < longest
                 })
             };
             // A live session whose container is not here may only have lost it for a moment, as in a renaming.
@@ -94,8 +95,7 @@ fn new_memories(
                 let liveness = session.liveness(habits.live, clock);
                 if !matches!(liveness, Liveness::Ended) {
                     let live = matches!(liveness, Liveness::Live { .. });
-                    let claim = RememberedClaim { session: Arc::clone(session), live, vanished: None };
-                    memory.claims.insert(session.id.clone(), claim);
+                    memory.add(session, live);
                 }
             }
             memory.instances.extend(proven_instances(system, store, candidates));

@@ -34,6 +34,10 @@ impl fmt::Display for Reason {
                 "session {session} of its workspace has not ended and misses its container, which may be this one \
                  under another name"
             ),
+            Self::MayBeAtWork(doubt) => {
+                write!(f, "somebody may be at work in it, and it is left alone: {doubt}")
+            }
+            Self::NotCounted(life) => write!(f, "{life}, which no number of sessions covers"),
             Self::PausedUnlisted => f.write_str(
                 "it is paused, and its engine does not list what runs in a paused container; \
                  `rm` without --force looks before it removes it, or unpause it first",

@@ -1,6 +1,7 @@
 //! A store that no longer says what it said: what is missing has not ended.
 
 use sandkeeper::domain::plan::{Action, Reconcile};
+use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::{Intent, Snapshot, Status, Surroundings};
 
 use crate::facts::*;
@@ -134,6 +135,28 @@ fn an_accepted_store_has_to_show_anew_whose_containers_it_claims() {
     std::sync::Arc::make_mut(&mut facts.last_store().memory).accept(NOW + span("1s"));
     let facts = facts.sessions(others()).looked_at_again("1s");
     facts.finds("two", Status::Unknown).because("belongs to instance theirs");
+}
+
+#[test]
+fn a_session_is_not_forgotten_because_another_has_its_id() {
+    let named = |box_: &str, began: &str| {
+        session("7").uses(box_).workspace(box_).started(Moment::At(ago(began))).active_ago("1m")
+    };
+    let facts = Facts::native()
+        .container(sandbox("alpha"))
+        .container(sandbox("beta"))
+        .session(named("alpha", "3h").live())
+        .drain("alpha")
+        .remembered()
+        .sessions(vec![named("beta", "2h").live()])
+        .looked_at_again("1s");
+    facts.finds("alpha", Status::Unknown).because("no longer has 1 open session, a live one");
+    nothing_goes(&facts);
+    let facts = facts.sessions(vec![named("beta", "2h").live()]).looked_at_again("1s");
+    facts.finds("alpha", Status::Unknown);
+    // The right one again.
+    let facts = facts.sessions(vec![named("alpha", "3h").live()]).looked_at_again("1s");
+    facts.finds("alpha", Status::Draining).because("session 7 is live");
 }
 
 #[test]

@@ -2,17 +2,14 @@
 
 use rstest::rstest;
 use sandkeeper::domain::container::{Inspected, Namespace, Processes};
-use sandkeeper::domain::plan::{Action, Reconcile};
+use sandkeeper::domain::plan::{Action, Reconcile, Targets};
 use sandkeeper::domain::session::Moment;
 use sandkeeper::domain::{Intent, Status};
 
 use crate::facts::*;
 
-fn targets(names: &[&str]) -> sandkeeper::domain::plan::Targets {
-    sandkeeper::domain::plan::Targets {
-        ids: names.iter().map(|name| id_of(name)).collect(),
-        even_if_live: None,
-    }
+fn targets(names: &[&str]) -> Targets {
+    Targets { ids: names.iter().map(|name| id_of(name)).collect(), even_if_live: None }
 }
 
 /// A session that began so long ago and has done nothing since.
@@ -58,6 +55,38 @@ fn whatever_is_a_sign_of_life_protects_from_every_verb_marked_or_not(
     assert!(verdict.is_in_use() && !verdict.life.is_empty());
     for intent in ending() {
         assert_eq!(facts.planned(&intent, "box").action, Action::Keep, "{sign}, {intent:?}");
+    }
+}
+
+#[rstest]
+#[case::processes_that_cannot_be_listed(sandbox("box").processes(Processes::Failed("boom".to_owned())))]
+#[case::what_a_command_left(sandbox("box").runs("serve").beside(process(205, FIRST, 204, 9, "make")))]
+#[case::a_shell_on_a_terminal(sandbox("box").runs("sh").terminal())]
+fn what_may_be_somebodys_work_is_not_ended_by_name_either(#[case] sandbox: Sandbox) {
+    let idle =
+        Facts::native().container(sandbox.clone()).session(session("s1").uses("box").active_ago("10m"));
+    idle.finds("box", Status::Idle);
+    let live = Facts::native().container(sandbox).session(session("s1").uses("box").live());
+    let counted = Targets { even_if_live: Some(1), ..targets(&["box"]) };
+    for intent in ending() {
+        assert_eq!(idle.planned(&intent, "box").action, Action::Keep, "{intent:?}");
+    }
+    for intent in [Intent::Stop(counted.clone()), Intent::ForceRemove(counted)] {
+        let item = live.planned(&intent, "box");
+        assert_eq!(item.action, Action::Keep, "{intent:?}: {}", item.reason);
+    }
+}
+
+#[test]
+fn counting_sessions_takes_no_network_from_another_container() {
+    let sidecar = bare("sidecar").joins(Namespace::Network, id_of("box").as_str());
+    let facts = Facts::native().container(sandbox("box")).container(sidecar);
+    let facts = facts.session(session("s1").uses("box").live());
+    let counted = Targets { even_if_live: Some(1), ..targets(&["box"]) };
+    for intent in [Intent::Stop(counted.clone()), Intent::ForceRemove(counted)] {
+        let item = facts.planned(&intent, "box");
+        assert_eq!(item.action, Action::Keep, "{intent:?}");
+        assert!(item.reason.to_string().contains("sidecar runs in its network namespace"), "{}", item.reason);
     }
 }
 

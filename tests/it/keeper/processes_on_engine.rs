@@ -14,6 +14,7 @@ on_both_engines![
     work_that_a_command_has_left_beside_a_server_makes_nobody_sure,
     a_health_check_that_runs_keeps_nothing,
     a_shell_on_a_terminal_keeps_its_container,
+    a_paused_container_in_which_somebody_works_stays_paused,
     a_container_in_whose_namespaces_another_runs_is_kept,
     what_only_waits_still_goes,
 ];
@@ -173,6 +174,22 @@ fn what_only_waits_still_goes(engine: &RealEngine) {
         host.outdated("loop").script("while true; do sleep 0.1; done").running(),
         host.outdated("server").script("while true; do date >/tmp/served; sleep 0.1; done").running(),
     ]);
+}
+
+fn a_paused_container_in_which_somebody_works_stays_paused(engine: &RealEngine) {
+    let host = KeptHost::on(engine);
+    let id = host.outdated("atlas").running();
+    engine.cli(&["exec", &id, "sh", "-c", WORK]);
+    wait_until("its command has returned", || {
+        status_of(&host, "atlas").1.contains("in it in the background")
+    });
+    engine.pause(&id);
+    for command in ["reconcile", "rm", "stop"] {
+        let target = host.scene.name("atlas");
+        let named: &[&str] = if command == "reconcile" { &[] } else { &[&target] };
+        let told = host.acting(command, named).run();
+        assert_eq!(host.scene.state(&id).as_deref(), Some("paused"), "{command}: {told}");
+    }
 }
 
 #[test]

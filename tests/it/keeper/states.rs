@@ -289,6 +289,26 @@ fn a_container_gets_the_grace_it_was_made_with(
     assert!(stops.len() == 1 && stops[0].ends_with(asked), "{stops:?}");
 }
 
+#[rstest]
+#[case::for_ever(-1, "any time")]
+#[case::for_a_day(86_400, "given 1d")]
+fn a_container_that_may_take_hours_to_stop_is_left_to_whoever_says_how_long(
+    #[case] own: i64,
+    #[case] said: &str,
+) {
+    let row = native_row("box", "atlas").label("sandkeeper.config-hash", "0ld");
+    let kept = Kept::with(row.clone());
+    let mut inspection = row.clone().inspect();
+    inspection["Config"]["StopTimeout"] = json!(own);
+    kept.inspections(vec![Behaviour::json(&inspection)]);
+    let arguments = ["reconcile", "--yes", "--json", "--expect-hash", "new"];
+    let finished = kept.host.sandkeeper(arguments).run().expect_exit(3);
+    let report = finished.json();
+    let (result, reason) = first(&report);
+    assert!(result == "skipped" && reason.contains(said) && reason.contains("--grace"), "{finished}");
+    kept.host.expect_only_looks();
+}
+
 #[test]
 #[ignore = "takes half a minute: run tests/run"]
 fn a_stop_whose_answer_never_comes_is_reported_and_nothing_more_is_done() {

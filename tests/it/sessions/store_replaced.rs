@@ -139,3 +139,22 @@ fn a_store_that_is_known_by_a_link_is_known_by_its_own_name_too() {
     assert_eq!(by(&real), "unknown", "what was said through the link is missing");
     assert_eq!(by(&link), "unknown");
 }
+
+#[test]
+fn a_store_that_lost_its_sessions_is_believed_once_it_is_accepted() {
+    let host = Host::with(&[native_row("box", "atlas").state("exited")]);
+    let store = NativeStore::create(host.home.native_store());
+    store.session("s1", "atlas").status("active").insert();
+    host.status([""; 0]).expect_exit(0);
+    store.execute("DELETE FROM sessions");
+    store.session("s2", "elsewhere").insert();
+    // The look of the command itself is the first that misses it.
+    let accepted = host.sandkeeper(["accept", "native"]).run().expect_exit(0);
+    assert!(
+        accepted.stdout.ends_with("with 1 sessions; 1 that it no longer has count as ended\n"),
+        "{accepted}"
+    );
+    let report = host.status([""; 0]).expect_exit(0).json();
+    assert_eq!(container(&report, "box")["status"], "orphaned", "{report:#}");
+    assert_eq!(report["evidence"][1]["count"], 1, "{report:#}");
+}
