@@ -129,9 +129,10 @@ fn doubt_of(system: &SystemFacts, store: &StoreFacts, policy: &Policy, clock: Cl
 
 /// Whether one of these sources of binds is a folder, is in it, or contains it.
 pub fn is_used(folder: &Path, mounted: &BTreeSet<PathBuf>) -> bool {
-    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let touches = |source: &PathBuf, folder: &Path| source.starts_with(folder) || folder.starts_with(source);
-    mounted.iter().any(|source| touches(source, folder) || touches(source, &real))
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let real_folder = real(folder);
+    let touches = |source: &Path, folder: &Path| source.starts_with(folder) || folder.starts_with(source);
+    mounted.iter().any(|source| touches(source, folder) || touches(&real(source), &real_folder))
 }
 
 /// The folders directly below a root that no container has mounted. `mounted` holds the sources of all binds of all

@@ -106,6 +106,9 @@ impl State {
             std::fs::set_permissions(folder, private).map_err(|error| unusable(error.to_string()))?;
         }
         let path = folder.join("state.db");
+        if let Some(empty) = std::fs::metadata(&path).ok().filter(|metadata| metadata.len() == 0) {
+            place::refuse_emptied(&path, &empty)?;
+        }
         let state = Self::connect(path, Access::Write)?;
         state.republish();
         Ok(state)
@@ -116,7 +119,9 @@ impl State {
     pub fn open_to_read(folder: &Path) -> Result<Option<Self>, StateFault> {
         let path = folder.join("state.db");
         match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.len() == 0 => return Ok(None),
+            Ok(metadata) if metadata.len() == 0 => {
+                return place::refuse_emptied(&path, &metadata).map(|()| None);
+            }
             Ok(_) => place::refuse_to_read(folder, &path)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return place::refuse_dangling(folder, &path).map(|()| None);

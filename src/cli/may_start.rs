@@ -8,17 +8,24 @@ use super::output::{complain, write, write_json};
 use super::{House, Outcome, Trouble};
 use crate::domain::WorkspaceRef;
 use crate::domain::profile::SystemName;
-use crate::engine::{Endpoint, EngineFault, EngineView};
+use crate::engine::{EngineFault, EngineView};
 use crate::state::{Board, Mark, State};
 use crate::text::clean;
 
 #[derive(Debug, Args)]
 pub(super) struct MayStartArguments {
     /// The workspace: `SYSTEM/NAME`, or its name alone, which means that of every system
+    #[arg(value_parser = named)]
     workspace: String,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A variable that is empty must not become a yes.
+fn named(text: &str) -> Result<String, &'static str> {
+    let is_named = text.rsplit('/').next().is_some_and(|name| !name.trim().is_empty());
+    if is_named { Ok(text.to_owned()) } else { Err("no workspace is named; is a variable empty?") }
 }
 
 #[derive(Debug, Serialize)]
@@ -93,7 +100,7 @@ async fn look(wanted: &WorkspaceRef, house: &House) -> Result<Findings, Trouble>
     let endpoints = house.endpoints()?;
     let mut findings = Findings::default();
     let mut told = Vec::new();
-    match own(house, &endpoints) {
+    match own(house) {
         Ok(own) => told.extend(own),
         Err(why) => findings.blind.push(why),
     }
@@ -133,16 +140,12 @@ async fn look(wanted: &WorkspaceRef, house: &House) -> Result<Findings, Trouble>
 }
 
 /// The marks in our own state. None is there only where a state could be read, or where there is certainly none.
-fn own(house: &House, endpoints: &[Endpoint]) -> Result<Vec<Told>, String> {
+fn own(house: &House) -> Result<Vec<Told>, String> {
     let state = State::open_to_read(&house.settings.state_folder).map_err(|fault| fault.to_string())?;
     let Some(state) = state else { return Ok(Vec::new()) };
-    let mut own = Vec::new();
-    for endpoint in endpoints {
-        let host = endpoint.address.identity();
-        let marks = state.marks(&host).map_err(|fault| fault.to_string())?;
-        own.extend(marks.into_iter().map(|mark| Told { host: host.clone(), mark }));
-    }
-    Ok(own)
+    // Whatever address they were set at: another one may lead to the same engine.
+    let marks = state.marks_of_all_hosts().map_err(|fault| fault.to_string())?;
+    Ok(marks.into_iter().map(|(host, mark)| Told { host, mark }).collect())
 }
 
 /// Whether a mark still means anything.
@@ -186,5 +189,5 @@ async fn standing(host: &str, mark: &Mark, engines: &[(String, EngineView)]) -> 
 
 async fn is_over(mark: &Mark, engine: &EngineView) -> Result<bool, EngineFault> {
     let container = engine.inspect(&mark.container).await?;
-    Ok(container.is_none_or(|container| container.started_at() != mark.mark.started_at))
+    Ok(container.is_none_or(|container| !mark.mark.is_on_this_run(&container)))
 }

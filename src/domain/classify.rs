@@ -54,9 +54,12 @@ const NAMED_LIVE_SESSIONS: usize = 3;
 /// verdict with at least one reason.
 pub fn classify(snapshot: &Snapshot, policy: &Policy, now: Timestamp) -> Verdicts {
     let named = aside::with_old_names(snapshot);
-    let snapshot = named.as_ref().unwrap_or(snapshot);
+    let (as_listed, snapshot) = (snapshot, named.as_ref().unwrap_or(snapshot));
     let certain = doubt_of_engine(snapshot, policy, now).is_none();
-    let present = if certain { names_present(&snapshot.engine.value) } else { None };
+    let mut present = if certain { names_present(&snapshot.engine.value) } else { None };
+    if let (Some(present), true) = (&mut present, named.is_some()) {
+        present.extend(names_present(&as_listed.engine.value).into_iter().flatten());
+    }
     judge_all(snapshot, present.as_ref(), None, policy, now)
 }
 
@@ -460,7 +463,7 @@ impl Judge<'_> {
     /// taken for the same here; the keeper asks before it acts.
     fn mark_on(&self, container: &Container) -> Option<Evidence> {
         let mark = self.drains.get(&container.id)?;
-        let same_run = container.started_at().is_none_or(|started_at| mark.started_at == Some(started_at));
+        let same_run = container.started_at().is_none() || mark.is_on_this_run(container);
         let ago = elapsed(mark.marked_at, self.clock.now).unwrap_or_default();
         same_run.then(|| Evidence::DrainMarked { ago, by: mark.marked_by.clone() })
     }

@@ -160,6 +160,8 @@ pub struct Inspection {
     pub stop_timeout: Option<Duration>,
     /// Whether it has a terminal, and an input on which somebody may type.
     pub terminal: bool,
+    /// Whether it was made to be attached to by whoever started it, as with `docker run -i`.
+    pub attached: bool,
     /// How the engine looks whether it is well.
     pub health_check: Option<HealthCheck>,
     /// The processes of health checks that run right now, for whoever lists them all; counted like the first.

@@ -22,8 +22,8 @@ pub struct StoreMemory {
     pub trust: Trust,
     /// The installations of whose containers it has claimed one by its id, or by a session that the container names.
     pub instances: BTreeSet<String>,
-    /// The open sessions that claim a container that is here, by id; see [`RememberedClaim::key_beside`] for those whose id another
-    /// session has taken.
+    /// The open sessions that claim a container that is here, by id; one whose id another session
+    /// has as well stands beside that one.
     pub claims: BTreeMap<String, RememberedClaim>,
 }
 
@@ -58,17 +58,17 @@ impl RememberedClaim {
     /// another time, and is somewhere else.
     pub fn is_of(&self, session: &Session) -> bool {
         let began = |session: &Session| session.started_at.known().map(Timestamp::as_microsecond);
-        let place = |session: &Session| (session.workspace.clone(), session.container.clone());
-        match (began(&self.session), began(session)) {
-            (Some(before), Some(now)) => before == now || place(&self.session) == place(session),
-            _ => true,
-        }
+        let (known, now) = (&self.session, session);
+        let same_place = known.workspace == now.workspace && known.container == now.container;
+        same_place || (began(known).is_some() && began(known) == began(now))
     }
 
-    /// What it is kept by once another session has its id.
-    pub fn key_beside(&self) -> String {
-        let began = self.session.started_at.known().map_or(0, Timestamp::as_microsecond);
-        format!("{}{BESIDE}{began}", self.session.id)
+    /// What it is kept by while another session has its id.
+    fn key_beside(&self) -> String {
+        let session = &self.session;
+        let began = session.started_at.known().map(Timestamp::as_microsecond);
+        let place = (began, &session.workspace, &session.container);
+        format!("{}{BESIDE}{place:?}", session.id)
     }
 }
 
@@ -193,15 +193,13 @@ impl StoreMemory {
         }
     }
 
-    /// Remembers that an open session claims a container. Another one that had its id and has vanished is not forgotten for that.
+    /// Remembers that an open session claims a container. Another one that has or had its id is not forgotten for that.
     pub fn add(&mut self, session: &Arc<Session>, live: bool) {
         let claim = RememberedClaim { session: Arc::clone(session), live, vanished: None };
-        if let Some(before) = self.claims.insert(session.id.clone(), claim)
-            && before.vanished.is_some()
-            && !before.is_of(session)
-        {
-            self.claims.insert(before.key_beside(), before);
-        }
+        let beside = claim.key_beside();
+        let is_taken = self.claims.get(&session.id).is_some_and(|before| !before.is_of(session));
+        let key = if is_taken || self.claims.contains_key(&beside) { beside } else { session.id.clone() };
+        self.claims.insert(key, claim);
     }
 
     /// The sessions that have vanished, as open ones that have been quiet since they were last seen.

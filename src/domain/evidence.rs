@@ -48,6 +48,8 @@ pub enum Evidence {
     },
     /// Its first process is a shell on a terminal.
     ShellOnTerminal(String),
+    /// Its first process reads from whoever started it.
+    MayBeAttached(String),
     /// What runs in it cannot be told.
     ProcessesUnreadable(String),
     /// A container that runs lives in one of its namespaces.

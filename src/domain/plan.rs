@@ -180,6 +180,8 @@ pub enum Reason {
         /// What runs.
         commands: Commands,
     },
+    /// It was put in quarantine, and somebody has started it since.
+    StartedAside,
     /// It is in quarantine, for this much longer.
     InQuarantine(Duration),
     /// Live sessions miss it.
@@ -433,6 +435,7 @@ fn decide(
         Intent::Quarantine(_) if aside.is_some() => keep(deciding()),
         Intent::Quarantine(_) if running && auto_remove => keep(Reason::AutoRemove),
         Intent::Quarantine(_) => (Action::Quarantine, Reason::Asked),
+        Intent::Evict(_) | Intent::Reconcile(_) if aside.is_some() && running => keep(Reason::StartedAside),
         Intent::Evict(_) | Intent::Reconcile(_) if aside.is_some_and(|left| !left.is_zero()) => {
             keep(Reason::InQuarantine(aside.unwrap_or_default()))
         }

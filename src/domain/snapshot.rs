@@ -346,3 +346,11 @@ pub struct DrainMark {
     /// By whom.
     pub marked_by: String,
 }
+
+impl DrainMark {
+    /// Whether the container is in the run that was marked. One that its restart policy started is: nobody asked for that.
+    pub fn is_on_this_run(&self, container: &Container) -> bool {
+        container.started_at() == self.started_at
+            || container.inspection().is_some_and(|inspection| inspection.restarts_by_itself)
+    }
+}

@@ -91,6 +91,7 @@ struct RawConfig {
     labels: Option<Labels>,
     tty: Option<bool>,
     open_stdin: Option<bool>,
+    attach_stdin: Option<bool>,
     stop_timeout: Option<i64>,
     healthcheck: Option<RawHealthCheck>,
 }
@@ -176,6 +177,7 @@ pub(crate) fn inspect(body: &[u8]) -> Result<DecodedInspect, EngineFault> {
             // For ever.
             .map(|seconds| u64::try_from(seconds).map_or(Duration::MAX, Duration::from_secs)),
         terminal: raw.config.tty == Some(true) && raw.config.open_stdin == Some(true),
+        attached: raw.config.attach_stdin == Some(true) && raw.config.open_stdin == Some(true),
         health_check: raw.config.healthcheck.and_then(|check| HealthCheck::of(&check.test?)),
         tmpfs: raw.host_config.and_then(|host| host.tmpfs).unwrap_or_default().into_keys().collect(),
         checking: Vec::new(),

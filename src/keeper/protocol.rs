@@ -131,7 +131,12 @@ impl Removal<'_> {
                 let saved = self.save(&container).await;
                 let work = self.turn().await?;
                 let permit = self.check_after_stop(id, run).await?;
-                saved?;
+                if let Err(failed) = saved {
+                    return Err(Ended {
+                        reason: format!("{}; it was stopped for that", failed.reason),
+                        ..failed
+                    });
+                }
                 if let Err(fault) = journalled {
                     let reason = format!("it was stopped, and is not removed without a journal: {fault}");
                     return Err(Ended::new(Ending::Failed, reason));

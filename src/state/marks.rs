@@ -60,6 +60,11 @@ impl State {
         Ok(all.into_iter().filter(|(at, _)| at == host).map(|(_, mark)| mark).collect())
     }
 
+    /// The marks on every host, by the address at which they were set.
+    pub fn marks_of_all_hosts(&self) -> Result<Vec<(String, Mark)>, StateFault> {
+        self.reading(all_marks)
+    }
+
     /// The marks on one host, by container, as a snapshot wants them.
     pub fn drains(&self, host: &str) -> Result<HashMap<ContainerId, DrainMark>, StateFault> {
         Ok(self.marks(host)?.into_iter().map(|mark| (mark.container, mark.mark)).collect())

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::StateFault;
+use super::fault::Trouble;
 
 /// The user whose rights this process has.
 pub(super) fn effective_user() -> u32 {
@@ -54,6 +56,14 @@ pub(super) fn refuse_to_read(folder: &Path, file: &Path) -> Result<(), StateFaul
 fn stranger(folder: &Path, which: &Path, owner: u32) -> StateFault {
     let why = format!("{} belongs to user {owner}, and what is another user's is not used", which.display());
     StateFault::Folder { folder: folder.display().to_string(), why }
+}
+
+/// A state that is being made is empty for a moment. One that stays so was emptied.
+pub(super) fn refuse_emptied(file: &Path, metadata: &std::fs::Metadata) -> Result<(), StateFault> {
+    const MADE_WITHIN: Duration = Duration::from_secs(10);
+    let is_new =
+        metadata.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|ago| ago < MADE_WITHIN);
+    if is_new { Ok(()) } else { Err(Trouble::NoTables.of(file)) }
 }
 
 /// A link to nothing, on the way to a file that is not there: where it leads to may be a disk that is not mounted.

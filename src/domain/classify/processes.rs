@@ -57,6 +57,8 @@ struct Findings<'a> {
     late: Vec<&'a Process>,
     /// A shell on a terminal.
     shell: Option<&'a Process>,
+    /// What reads from whoever started the container.
+    attached: Option<&'a Process>,
 }
 
 impl Findings<'_> {
@@ -68,6 +70,7 @@ impl Findings<'_> {
         may_be(&self.strays, true)
             .or_else(|| may_be(&self.late, false))
             .or_else(|| self.shell.map(|shell| Evidence::ShellOnTerminal(shell.program().to_owned())))
+            .or_else(|| self.attached.map(|main| Evidence::MayBeAttached(main.program().to_owned())))
     }
 }
 
@@ -87,6 +90,9 @@ fn find<'a>(profile: &Profile, inspection: &Inspection, list: &'a ProcessList) -
     let mut found = Findings::default();
     if inspection.terminal && is_interactive_shell(&main.command) && !named(main) {
         found.shell = Some(main);
+    }
+    if inspection.attached && !idle {
+        found.attached = Some(main);
     }
 
     // Commands that the engine runs. After a restart it may have forgotten those that ran before.

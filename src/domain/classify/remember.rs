@@ -1,6 +1,6 @@
 //! Learns from a look what every store claims, and holds it against what it claimed before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -80,15 +80,18 @@ fn new_memories(
             // A live session whose container is not here may only have lost it for a moment, as in a renaming.
             let is_live =
                 |session: &Session| matches!(session.liveness(habits.live, clock), Liveness::Live { .. });
-            let known = &memory.claims;
+            let known_ids: HashSet<&str> =
+                memory.claims.values().map(|claim| claim.session.id.as_str()).collect();
             let live: BTreeSet<String> = store
                 .sessions
                 .value
                 .iter()
-                .filter(|session| known.contains_key(&session.id) && is_live(session))
+                .filter(|session| known_ids.contains(session.id.as_str()) && is_live(session))
                 .map(|session| session.id.clone())
                 .collect();
-            memory.claims.retain(|id, claim| claims(&claim.session) || is_doubt(claim) || live.contains(id));
+            memory.claims.retain(|_, claim| {
+                claims(&claim.session) || is_doubt(claim) || live.contains(&claim.session.id)
+            });
             let mut has_claims = !memory.claims.is_empty();
             for session in store.sessions.value.iter().filter(|session| claims(session)) {
                 has_claims = true;

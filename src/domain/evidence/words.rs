@@ -26,6 +26,7 @@ impl fmt::Display for Evidence {
             | Self::AtWork { .. }
             | Self::MayBeWork { .. }
             | Self::ShellOnTerminal(_)
+            | Self::MayBeAttached(_)
             | Self::ProcessesUnreadable(_)
             | Self::NamespaceShared { .. }
             | Self::NeighbourUnreadable(_)
@@ -211,6 +212,11 @@ impl Evidence {
             Self::ShellOnTerminal(shell) => {
                 write!(f, "its first process is {shell} on a terminal, so somebody may be typing in it")
             }
+            Self::MayBeAttached(program) => write!(
+                f,
+                "{program} was started with its input attached, so whoever started it may still be there; \
+                 if nobody is, name it under rules.at_rest"
+            ),
             Self::ProcessesUnreadable(why) => {
                 write!(f, "whether something runs in it in the background cannot be told: {why}")
             }

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::{Intent, Targets};
 use crate::domain::evidence::{Evidence, plural};
 use crate::domain::verdict::{Claim, Claims, Verdict};
@@ -11,8 +13,8 @@ use crate::domain::verdict::{Claim, Claims, Verdict};
 /// What is shown of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// The ids of the sessions that are live in it.
-    pub sessions: BTreeSet<String>,
+    /// The sessions that are live in it: by id, and by when they began, for ids are used again.
+    pub sessions: BTreeSet<(String, Option<Timestamp>)>,
     /// What runs in it without being one of them.
     pub commands: Commands,
     /// Whether something runs in it at all.
@@ -80,7 +82,7 @@ impl Shown {
         };
         let (Some(_), Some(verdict)) = (targets.even_if_live, now) else { return Ok(Cow::Borrowed(intent)) };
         let live = live_in(&verdict.claims);
-        if let Some(newcomer) = live.difference(&self.sessions).next() {
+        if let Some((newcomer, _)) = live.difference(&self.sessions).next() {
             return Err(format!("session {newcomer} is live in it by now, and was not among those counted"));
         }
         if live.len() < verdict.claims.live {
@@ -110,6 +112,7 @@ impl Shown {
 }
 
 /// The live sessions, as far as they are named.
-fn live_in(claims: &Claims) -> BTreeSet<String> {
-    claims.listed.iter().filter(|claim| Claim::is_live(claim)).map(|claim| claim.session.id.clone()).collect()
+fn live_in(claims: &Claims) -> BTreeSet<(String, Option<Timestamp>)> {
+    let live = claims.listed.iter().filter(|claim| Claim::is_live(claim)).map(|claim| &claim.session);
+    live.map(|session| (session.id.clone(), session.started_at.known())).collect()
 }

@@ -63,6 +63,9 @@ impl fmt::Display for Reason {
                     plural(*sessions, "session")
                 )
             }
+            Self::StartedAside => f.write_str(
+                "it was put in quarantine, and somebody has started it since; `undo` restores it, `rm` removes it",
+            ),
             Self::InQuarantine(left) => {
                 write!(f, "in quarantine for {} more; `undo` restores it, `rm` removes it now", Precise(*left))
             }

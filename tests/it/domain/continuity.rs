@@ -160,6 +160,37 @@ fn a_session_is_not_forgotten_because_another_has_its_id() {
 }
 
 #[test]
+fn an_id_alone_does_not_make_it_the_same_session() {
+    let unknown_begin = |box_: &str| session("7").uses(box_).workspace(box_).started(Moment::Absent).live();
+    let facts = Facts::native()
+        .container(sandbox("alpha"))
+        .container(sandbox("beta"))
+        .session(unknown_begin("alpha").active_ago("1m"))
+        .remembered()
+        .sessions(vec![unknown_begin("beta").active_ago("1m")])
+        .looked_at_again("1s");
+    facts.finds("alpha", Status::Unknown).because("no longer has 1 open session, a live one");
+    nothing_goes(&facts);
+}
+
+#[test]
+fn two_sessions_with_one_id_are_remembered_both() {
+    let at = |box_: &str| session("7").uses(box_).workspace(box_).live();
+    let facts = Facts::native()
+        .container(sandbox("alpha"))
+        .container(sandbox("beta"))
+        .session(at("alpha").active_ago("1m"))
+        .session(at("beta").started(Moment::At(ago("3h"))).active_ago("1m"))
+        .remembered()
+        .looked_at_again("1s");
+    for (left, missing) in [("alpha", "beta"), ("beta", "alpha")] {
+        let row = if left == "beta" { at("beta").started(Moment::At(ago("3h"))) } else { at("alpha") };
+        let facts = facts.clone().sessions(vec![row.active_ago("1m")]).looked_at_again("1s");
+        facts.finds(missing, Status::Unknown).because("no longer has 1 open session, a live one");
+    }
+}
+
+#[test]
 fn doubt_outlasts_the_container_whose_session_vanished() {
     let mut facts = claimed(3)
         .container(sandbox("spare").state("exited"))

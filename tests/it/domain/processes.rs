@@ -279,3 +279,11 @@ fn what_runs_under_a_shell_that_somebody_types_in_makes_nobody_sure() {
     runs("sh", std::slice::from_ref(&typed)).finds("box", Status::Unknown).because("nc");
     runs("sh -c serve", &[typed]).finds("box", Status::Orphaned);
 }
+
+#[test]
+fn what_was_started_with_its_input_attached_may_have_somebody_at_it() {
+    let attached = |program: &str| Facts::native().container(sandbox("box").runs(program).attached());
+    attached("vi /x").finds("box", Status::Unknown).because("vi was started with its input attached");
+    attached("sh").finds("box", Status::Unknown);
+    attached("sleep infinity").finds("box", Status::Orphaned);
+}

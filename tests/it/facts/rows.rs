@@ -149,6 +149,10 @@ impl Sandbox {
     }
 
     /// Somebody can type in it.
+    pub(crate) fn attached(self) -> Self {
+        self.inspection(|inspection| inspection.attached = true)
+    }
+
     pub(crate) fn terminal(self) -> Self {
         self.inspection(|inspection| inspection.terminal = true)
     }

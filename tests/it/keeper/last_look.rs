@@ -83,6 +83,22 @@ fn a_session_that_was_not_counted_is_not_ended_in_the_place_of_one_that_was() {
 }
 
 #[test]
+fn a_session_that_took_the_id_of_one_that_was_counted_is_not_ended_in_its_place() {
+    let row = native_row("box", "atlas");
+    let host = Host::with(std::slice::from_ref(&row));
+    let store = NativeStore::create(host.home.native_store());
+    store.session("s1", "atlas").status("active").insert();
+    let path = store.path().to_owned();
+    let exchange = move || sql(&path, "UPDATE sessions SET title = 'another', started_at = started_at + 60");
+    let inspect = format!("/containers/{}/json", row.id);
+    host.engine.on("GET", &inspect, happens_before(&row.inspect(), 2, exchange));
+    let finished = host.sandkeeper(["stop", "--yes", "--json", "--even-if-live", "1", "box"]).run();
+    let (ended, reason) = result(&finished.json());
+    assert!(ended == "skipped" && reason.contains("session s1 is live in it by now"), "{finished}");
+    host.expect_only_looks();
+}
+
+#[test]
 fn a_counted_session_that_has_ended_meanwhile_is_no_reason_to_stay() {
     let row = native_row("box", "atlas").state("exited");
     let host = Host::with(std::slice::from_ref(&row));

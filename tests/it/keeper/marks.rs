@@ -208,3 +208,40 @@ fn root_makes_and_believes_nothing_in_the_home_of_another_user() {
     assert_eq!(container(&blind.json(), "box")["status"], "unknown", "{blind}");
     assert!(blind.stdout.contains("belongs to user 65534"), "{blind}");
 }
+
+#[test]
+fn a_mark_is_found_by_whatever_address_its_engine_is_asked() {
+    let host = Host::with(&[native_row("box", "atlas")]);
+    NativeStore::create(host.home.native_store()).session("s1", "atlas").insert();
+    host.sandkeeper(["drain", "--yes", "box"]).run().expect_exit(0);
+    let link = host.home.path().join("another.sock");
+    symlink(host.engine.socket(), &link).unwrap();
+    let ask = |socket: &std::path::Path| {
+        let endpoint = format!("unix://{}", socket.display());
+        host.home.sandkeeper(["may-start", "atlas", "--host", &endpoint]).run()
+    };
+    ask(&link).expect_exit(5);
+    ask(&host.home.path().join("nobody-there.sock")).expect_exit(4);
+}
+
+#[test]
+fn an_empty_name_is_no_workspace() {
+    let host = Host::with(&[]);
+    for name in ["", " ", "native/", "atlas/"] {
+        host.sandkeeper(["may-start", name]).run().expect_exit(2).expect_stderr("no workspace is named");
+    }
+}
+
+#[test]
+fn a_state_that_was_emptied_is_not_a_missing_one() {
+    let host = Host::with(&[native_row("box", "atlas")]);
+    NativeStore::create(host.home.native_store()).session("s1", "atlas").insert();
+    host.sandkeeper(["drain", "--yes", "box"]).run().expect_exit(0);
+    let state = host.home.state().join("sandkeeper/state.db");
+    let emptied = fs::File::create(&state).unwrap();
+    emptied.set_modified(std::time::SystemTime::now() - std::time::Duration::from_mins(1)).unwrap();
+    let nowhere = host.home.path().join("no-board");
+    let alone = host.sandkeeper(["may-start", "atlas"]).env("SANDKEEPER_MARKS", nowhere).run();
+    alone.expect_exit(4).expect_stderr("it has no tables");
+    host.sandkeeper(["drain", "--yes", "box"]).run().expect_exit(1).expect_stderr("it has no tables");
+}

@@ -166,6 +166,16 @@ fn moving_needs_the_typed_word_and_can_be_taken_back() {
 }
 
 #[test]
+fn a_folder_that_a_stopped_container_has_by_another_name_stays() {
+    let host = Host::with(&[]);
+    let home = home_with(&host, &["old", "used"]);
+    let link = host.home.path().join("by-another-name");
+    symlink(home.folder(), &link).unwrap();
+    host.engine.containers(&[lasting(&link.join("sandboxes/docker/used")).state("exited")]);
+    assert_eq!(names(&listed(&host)), ["old"]);
+}
+
+#[test]
 fn nothing_is_moved_that_is_not_listed() {
     let host = Host::with(&[]);
     let home = home_with(&host, &["old", "used"]);

@@ -68,6 +68,22 @@ fn what_is_in_quarantine_goes_after_its_time_unless_somebody_needs_it_by_then() 
 }
 
 #[test]
+fn what_somebody_has_started_in_quarantine_is_left_alone_after_its_time() {
+    let host = SimHost::new();
+    host.home.write(".config/sandkeeper/config.toml", "[reconcile]\nquarantine_for = \"0s\"\n");
+    host.store.session("s1", "elsewhere").insert();
+    let id = host.orphan("box", "atlas");
+    let named = quarantine(&host, &id, "box");
+    let client = crate::support::client::Client::new(host.engine.socket());
+    client.ask("POST", &format!("/containers/{id}/start"), None);
+    host.store.session("s2", "other").container(&named).status("active").insert();
+    let kept = host.sandkeeper(&["reconcile", "--yes", "--json", "--min-age", "0s"]).run();
+    assert!(result(&kept.json()).1.contains("somebody has started it since"), "{kept}");
+    assert_eq!(host.state(&id).as_deref(), Some("running"));
+    assert_eq!(status(&host)["lost"], json!([]), "what it names is there");
+}
+
+#[test]
 fn a_session_that_comes_while_it_is_stopped_keeps_it_out_of_quarantine() {
     let host = SimHost::frozen();
     let id = host.sandbox("slow", "atlas").slow().placed();

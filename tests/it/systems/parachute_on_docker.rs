@@ -270,6 +270,31 @@ fn todays_environments_are_kept_drained_and_removed_by_what_parachute_itself_say
 }
 
 #[test]
+fn whether_a_session_is_archived_is_not_guessed() {
+    use crate::support::native::{Host, container};
+    let host = Host::with(&[]);
+    let transcripts = vault_of(&host.home).join(".parachute/sandbox/demo/.claude");
+    std::fs::create_dir_all(&transcripts).unwrap();
+    let row = crate::support::rows::row("parachute-ws-demo").label("app", "parachute");
+    let row =
+        row.label("workspace", "demo").mount(&transcripts.display().to_string(), "/home/sandbox/.claude");
+    host.engine.containers(&[row]);
+    let store = ParachuteStore::create(vault(&host.home));
+    store.session("s1").workspace("demo").trust(Some("sandboxed")).accessed_ago(3600).insert();
+    let status = || {
+        let report = host.sandkeeper(["status", "--json"]).run().json();
+        container(&report, "parachute-ws-demo")["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status(), "idle");
+    for unclear in ["'false'", "''", "x'00'"] {
+        store.execute(&format!("UPDATE sessions SET archived = {unclear}"));
+        assert_eq!(status(), "unknown", "{unclear}");
+    }
+    store.execute("UPDATE sessions SET archived = 1");
+    assert_eq!(status(), "idle", "a workspace outlives its sessions");
+}
+
+#[test]
 #[ignore = "needs a Docker engine: run tests/run"]
 fn a_turn_that_begins_after_the_plan_saves_its_environment() {
     let engine = RealEngine::docker().exclusive();
@@ -282,8 +307,8 @@ fn a_turn_that_begins_after_the_plan_saves_its_environment() {
     let free = environment(&host.scene, "free", OLD).exited();
     environment(&host.scene, "current", NEW).exited();
     let application = std::sync::Arc::clone(&parachute);
-    // What does not run is inspected only once the plan is made.
-    proxy.when("GET", &format!("/containers/{free}/json")).before(move |_| application.streams(&["f1"]));
+    // The plan is made on the first list; the check asks for another.
+    proxy.when("GET", "/containers/json").nth(2).before(move |_| application.streams(&["f1"]));
     let finished =
         host.reconcile(&["--db", &parachute.named("parachute"), "--expect-hash", NEW]).expect_exit(3);
     expect_result(&finished, "parachute-env-free", "skipped", "session f1 (about f1) is live");
