@@ -3,6 +3,7 @@
 //! A [`Plan`] cannot be cloned and gives up its items only by being consumed, so what was confirmed can be carried
 //! out once. Every item carries the facts it was decided on, which are checked again before each step.
 
+mod brakes;
 mod recover;
 mod shown;
 mod words;
@@ -20,6 +21,7 @@ use super::profile::SystemName;
 use super::span::elapsed;
 use super::verdict::{Brake, Claims, Status, Verdict, Verdicts};
 use super::workspace::WorkspaceRef;
+use brakes::{brake_on, held_brakes};
 pub use recover::{last_removed, to_heal};
 pub use shown::{Commands, Shown};
 
@@ -338,29 +340,6 @@ fn concerns(intent: &Intent, verdict: &Verdict) -> bool {
     }
 }
 
-/// The brake is for bulk and for what goes by itself: a container the operator named just now is not a mass.
-fn held_brakes(verdicts: &Verdicts, intent: &Intent, policy: &Policy) -> Vec<Brake> {
-    let reconcile = match intent {
-        Intent::Reconcile(reconcile) => reconcile,
-        Intent::Evict(_) => {
-            // Only what drains goes by itself, so only that is counted.
-            let draining = |brake: &&Brake| {
-                let goes = |verdict: &&Verdict| {
-                    verdict.system.as_ref() == Some(&brake.system)
-                        && verdict.status == Status::Draining
-                        && !verdict.is_in_use()
-                        && verdict.waits_for.is_none()
-                };
-                policy.brake.acts(verdicts.containers.iter().filter(goes).count(), brake.total)
-            };
-            return verdicts.brakes.iter().filter(draining).cloned().collect();
-        }
-        _ => return Vec::new(),
-    };
-    let leaving: usize = verdicts.brakes.iter().map(|brake| brake.leaving).sum();
-    if reconcile.override_brake == Some(leaving) { Vec::new() } else { verdicts.brakes.clone() }
-}
-
 /// Whether it is paused on an engine that does not list what is. Other removals look after they have woken it.
 fn is_unlisted(container: &Container) -> bool {
     let listed =
@@ -473,10 +452,6 @@ fn decide(
 /// Whether it ends what runs in the containers that the operator named. What goes without being named is `unknown` in doubt.
 fn ends_what_is_named(intent: &Intent) -> bool {
     matches!(intent, Intent::Stop(_) | Intent::Remove(_) | Intent::ForceRemove(_) | Intent::Quarantine(_))
-}
-
-fn brake_on(verdict: &Verdict, brakes: &[Brake]) -> Option<Brake> {
-    brakes.iter().find(|brake| verdict.system.as_ref() == Some(&brake.system)).cloned()
 }
 
 /// A stop or a forced removal may end live sessions, but only exactly those the operator counted. Commands cannot be

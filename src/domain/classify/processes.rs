@@ -17,9 +17,6 @@ use waiting::{is_init, is_interactive_shell, is_shell, is_waiting_script, waits}
 /// What begins with a container begins within this time.
 const BEGINNING: Duration = Duration::from_mins(1);
 
-/// What a server starts before anything else, it starts within this time.
-const FIRST_MOMENTS: Duration = Duration::from_secs(5);
-
 /// Nobody puts more of them before a program.
 const MOST_INITS: usize = 8;
 
@@ -189,11 +186,9 @@ impl<'a> Own<'a> {
     }
 
     /// Whether it was left to the container's first process and leads a session of its own, as what a command detaches does.
-    /// So do some of the processes with which a server begins.
+    /// So do the processes of some servers; but a command may have been run in the first second, so only a profile tells them.
     fn is_detached(&self, process: &Process) -> bool {
-        process.parent == Some(self.list.first.pid)
-            && process.leader == Some(process.pid)
-            && (self.chain.len() > 1 || process.began.is_none_or(|after| after > FIRST_MOMENTS))
+        process.parent == Some(self.list.first.pid) && process.leader == Some(process.pid)
     }
 
     /// Whether a shell that reads its commands from somebody runs it: such a shell starts nothing by itself.

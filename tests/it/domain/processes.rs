@@ -106,8 +106,8 @@ fn what_a_command_has_left_beside_a_server_makes_nobody_sure() {
         let facts = runs("python3 -m server", &[left(began, "make")]);
         facts.finds("box", Status::Unknown).because("make runs in it, as what a command leaves behind does");
     }
-    // Those of the server are not taken for it: they are in its session, or lead one of their own.
-    let own = [process(101, FIRST, FIRST, 2, "worker"), process(102, FIRST, 102, 2, "worker")];
+    // Those of the server are not taken for it: they are in its session, or lead one of their own below one that is.
+    let own = [process(101, FIRST, FIRST, 2, "manager"), process(102, 101, 102, 2, "worker")];
     runs("python3 -m server", &own).finds("box", Status::Orphaned);
 }
 
@@ -264,7 +264,7 @@ proptest! {
 
 #[test]
 fn what_a_command_detaches_from_itself_beside_a_server_makes_nobody_sure() {
-    for began in [6, 10, 50, 3600] {
+    for began in [0, 1, 10, 50, 3600] {
         let detached = process(205, FIRST, 205, began, "tmux new -d train");
         runs("python3 -m server", &[detached]).finds("box", Status::Unknown).because("tmux");
     }

@@ -450,7 +450,6 @@ fn a_session_that_says_it_is_live_counts_whatever_its_times_say() {
 #[ignore = "takes long: run tests/run"]
 fn two_hundred_thousand_sessions_are_read_in_time_or_reported() {
     let (host, path) = host();
-    // What was listed before all of them were judged is old by then on a busy machine.
     host.home.write(".config/sandkeeper/config.toml", "max_evidence_age = \"1h\"\n");
     let store = store_at(&path);
     store.execute(
